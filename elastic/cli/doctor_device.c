@@ -101,8 +101,9 @@ static rg__finding look_at_cuda(const rg__library_settings *s)
     if (st != RG_OK)
         return cannot_open(st, s->cuda_lib);
     if (cuda.call.device_count(&n) != RG__CU_SUCCESS || n == 0)
-        return rg__find(RG__WEAK, "the driver is here and sees no device; look "
-                                  "at nvidia-smi, and at CUDA_VISIBLE_DEVICES");
+        return rg__find(RG__WEAK,
+                        "the driver is here but finds no device; look "
+                        "at nvidia-smi, and at CUDA_VISIBLE_DEVICES");
     return of_first_device(&cuda, n);
 }
 

@@ -18,8 +18,8 @@ AT_OPEN = [
     ("cuinit rc=34", {}, "is the stub that programs are linked with"),
     ("cuinit rc=100", {}, "the driver sees no device"),
     ("", {"CUDA_VISIBLE_DEVICES": ""},
-     "the driver is here and sees no device"),
-    ("cuinit rc=802", {}, "the fabric manager does not run"),
+     "the driver is here but finds no device"),
+    ("cuinit rc=802", {}, "the fabric manager is not running"),
     ("driver version=11080", {}, "the driver is for CUDA 11.8"),
     ("nccl version=22105", {}, "before 2.22 several communicators can't be "
      "aborted together"),

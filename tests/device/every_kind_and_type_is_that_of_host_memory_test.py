@@ -24,7 +24,7 @@ def test():
     run(3, "kinds")
     run(2, "kinds_without_kernels")
     run(2, "kinds", "module rc=801",
-        {"KINDS_REFUSED": "the driver takes no kernels of Regroup: "
+        {"KINDS_REFUSED": "the driver refuses Regroup's kernels: "
          "CUDA_ERROR_NOT_SUPPORTED (801)"})
 
 

@@ -14,9 +14,10 @@ LIMIT_MS = 600
 # first that passes over it; the program's follow.
 FAULTS = [
     ("init rank=1 never",
-     f"NCCL was not done with meeting the other ranks within {LIMIT_MS} ms"),
+     "NCCL did not finish connecting to the other ranks within "
+     f"{LIMIT_MS} ms"),
     ("split rank=2 never",
-     f"NCCL was not done with making the communicator within {LIMIT_MS} ms"),
+     f"NCCL did not finish making the communicator within {LIMIT_MS} ms"),
     ("split rank=0 fails rc=2",
      "NCCL failed in making the communicator: ncclSystemError"),
     ("op rank=1 k=1 hang",
@@ -24,9 +25,9 @@ FAULTS = [
     ("launch rank=1 k=5 rc=3",
      "NCCL failed in the allreduce: ncclInternalError"),
     ("init rank=0 fails rc=6",
-     "NCCL failed in meeting the other ranks: ncclRemoteError"),
+     "NCCL failed in connecting to the other ranks: ncclRemoteError"),
     ("begin rank=2 rc=1",  # as the call itself says
-     "NCCL failed in meeting the other ranks: ncclUnhandledCudaError"),
+     "NCCL failed in connecting to the other ranks: ncclUnhandledCudaError"),
 ]
 ENDS = "op rank=0 remote"  # a generation, so that the next one begins
 SAID = "NCCL failed in an operation: ncclRemoteError"

@@ -1,9 +1,9 @@
-/* What Regroup calls of the CUDA driver and of NCCL: own declarations, so that
- * neither is needed where Regroup is built. Both libraries are opened when the
- * program runs (libraries.c); one table of calls each.
+/* The calls of the CUDA driver and of NCCL that Regroup uses, declared here, so
+ * that neither is needed to build Regroup. Both libraries are opened when the
+ * program runs (libraries.c), each with one table of calls.
  *
  * Types are as wide as those of cuda.h and nccl.h: enums are int, handles are
- * pointers to the same incomplete structs, a device address has 64 bits. Where
+ * pointers to the same incomplete structs, a device address has 64 bits. If
  * these headers are present, tests/device compares every line with them. */
 #ifndef RG_NCCL_API_H
 #define RG_NCCL_API_H
@@ -19,7 +19,7 @@ typedef struct CUmod_st *rg__cu_module;
 typedef struct CUfunc_st *rg__cu_function;
 typedef unsigned long long rg__cu_address;
 
-/* The streams that need not be made. */
+/* Streams that exist without being created. */
 #define RG__CU_LEGACY     ((rg__cu_stream)(intptr_t)1)
 #define RG__CU_PER_THREAD ((rg__cu_stream)(intptr_t)2)
 
@@ -74,9 +74,9 @@ enum {
 #undef RG__X
 };
 
-/* X(need, type, member, symbol, arguments). REQUIRED: without it the library is
- * refused. OPTIONAL: NULL where it is missing. Symbols are those of the
- * library: cuda.h gives some of them shorter names. */
+/* X(need, type, member, symbol, arguments). REQUIRED: a library without it is
+ * refused. OPTIONAL: NULL if it is missing. Symbols are those of the library:
+ * cuda.h gives some of them shorter names. */
 #define RG__CUDA_CALLS(X)                                                      \
     X(REQUIRED, int, init, cuInit, (unsigned flags))                           \
     X(REQUIRED, int, driver_version, cuDriverGetVersion, (int *version_p))     \
@@ -201,9 +201,9 @@ enum {
 #undef RG__X
 };
 
-/* As NCCL 2.28 has it. Older libraries take what they know of it, newer ones
- * more than stands here; both rely on size, magic and version. Everything that
- * is not chosen is RG__NCCL_UNSET, or NULL. */
+/* As NCCL 2.28 has it. Older libraries read the fields that they know, newer
+ * ones have more fields; both rely on size, magic and version. A field that is
+ * not chosen is RG__NCCL_UNSET, or NULL. */
 typedef struct rg__nccl_config {
     size_t size;
     unsigned magic, version;
@@ -219,7 +219,7 @@ typedef struct rg__nccl_config {
 #define RG__NCCL_MAGIC   0xcafebeefu
 #define RG__NCCL_LAYOUT  22809u /* the version that the struct is taken from */
 #define RG__NCCL_MINIMUM 22200  /* several comms can be aborted together */
-#define RG__NCCL_QUICK   22602  /* a kernel soon sees that it is aborted */
+#define RG__NCCL_QUICK   22602  /* a kernel soon notices an abort */
 
 #define RG__NCCL_CONFIG                                                        \
     {                                                                          \

@@ -44,7 +44,7 @@ static rg_status choose(rg__device *d, int slot)
         return fail(d, rc, "the devices can't be counted");
     if (n == 0)
         return rg__fail(RG_ERR_UNSUPPORTED,
-                        "the driver is here and sees no device; look at "
+                        "the driver is here but finds no device; look at "
                         "nvidia-smi, and at CUDA_VISIBLE_DEVICES");
     rc = d->cuda.call.context_get(&now);
     if (rc == RG__CU_SUCCESS && now != NULL)
@@ -226,7 +226,7 @@ static void set_defaults(rg_device_params *p)
     if (p->in_flight == 0)
         p->in_flight = IN_FLIGHT;
     while ((p->in_flight & (p->in_flight - 1)) != 0)
-        p->in_flight++; /* so that numbers keep their words behind 2^32 */
+        p->in_flight++; /* so that numbers keep their words beyond 2^32 */
 }
 
 rg_status rg__device_create(const rg__device_config *config,
@@ -298,7 +298,7 @@ void rg__device_destroy(rg__device *d)
         rg__device_ring(d);
         pthread_join(d->thread, NULL);
     }
-    while (atomic_load(&d->waiters) != 0) /* they have been told to go */
+    while (atomic_load(&d->waiters) != 0) /* they have been told to leave */
         sleep_for(RG__MS);
     give_memory_back(d);
     rg__device_unref(d);
@@ -338,7 +338,7 @@ static int ask(const rg__device *d, const void *p, int attribute, void *value)
                                           (rg__cu_address)(uintptr_t)p);
 }
 
-/* Managed memory moves between devices, and pinned memory is of all. */
+/* Managed memory moves between devices, and pinned memory belongs to all. */
 static bool is_bound(const rg__device *d, const void *p)
 {
     unsigned type = 0, is_managed = 0;
@@ -350,7 +350,7 @@ static bool is_bound(const rg__device *d, const void *p)
            !is_managed;
 }
 
-/* What the driver does not know at all is memory of the CPU. */
+/* Memory that the driver does not know at all is the CPU's. */
 rg_status rg__device_check_memory(rg__device *d, const void *p)
 {
     int ordinal = -1;
@@ -386,7 +386,7 @@ rg_status rg__device_drain(rg__device *d)
     return rc == RG__CU_SUCCESS ? RG_OK : fail_ruined(d, rc);
 }
 
-/* Every call says so then, also of a stream that has nothing to do. */
+/* Then every call reports it, even for an idle stream. */
 rg_status rg__device_look_for_ruin(rg__device *d)
 {
     const int rc = d->cuda.call.stream_query(d->mover[0]);
@@ -416,7 +416,7 @@ static size_t piece_of(size_t left)
     return left < RG__HALF_BYTES ? left : RG__HALF_BYTES;
 }
 
-/* Piece i of what is read goes to half i % 2. */
+/* Piece i of a read goes to half i % 2. */
 static rg_status begin_reading(rg__device *d, const char *from, size_t bytes,
                                size_t i)
 {
@@ -487,7 +487,8 @@ rg_status rg__device_flush(rg__device *d)
 /* ------------------------------------------------------------- generations */
 
 /* The Regroup thread: the table is held for moments only, never around a call
- * of CUDA or NCCL. The reason goes first, since who sees `closing` asks it. */
+ * of CUDA or NCCL. The reason goes first, since a thread that sees `closing`
+ * reads it. */
 void rg__device_close(rg__device *d, uint64_t generation, rg_status st,
                       const char *why)
 {
@@ -518,8 +519,8 @@ rg_status rg__device_check(rg__device *d, uint64_t generation)
     return st;
 }
 
-/* Whoever enters a generation has left those before it, also where the device
- * was opened while that was done, and so not told. */
+/* A worker that enters a generation has left those before it, even if the
+ * device was opened meanwhile and so was not told. */
 static void await_quiet(rg__device *d)
 {
     pthread_mutex_lock(&d->table);

@@ -2,12 +2,12 @@
  *
  *   user thread      launches under its lane's lock; waits on words
  *   Regroup thread   rg__device_close: stores `closing`, rings
- *   device thread    connects lanes, looks at their errors and deadlines;
- * starts a reclaimer for each generation that is closed reclaimer        aborts
- * the lanes of one generation (reclaim.c)
+ *   device thread    connects lanes, watches their errors and deadlines; starts
+ *                    a reclaimer for each generation that is closed
+ *   reclaimer        aborts the lanes of one generation (reclaim.c)
  *
- * Lock order: a lane's lock, then table. Neither is held where the engine's is
- * wanted, and no call of CUDA or NCCL is made with the table held. */
+ * Lock order: a lane's lock, then table. Neither is held while the engine's is
+ * taken, and no call of CUDA or NCCL is made with the table held. */
 #ifndef RG_NCCL_DEVICE_H
 #define RG_NCCL_DEVICE_H
 
@@ -27,29 +27,29 @@
 #define RG__DEVICE_IDLE_NS (1000 * RG__MS) /* nothing is under way */
 
 typedef enum rg__lane_state {
-    RG__LANE_BOOTING,   /* the parent meets the other members */
+    RG__LANE_BOOTING,   /* the parent connects to the other members */
     RG__LANE_SPLITTING, /* its child, which blocks, is made of it */
-    RG__LANE_WARMING,   /* connected; an operation is to pass over it */
+    RG__LANE_WARMING,   /* connected; a first operation is to run on it */
     RG__LANE_READY,
     RG__LANE_BROKEN, /* it can't go on; the generation is to end */
-    RG__LANE_MARKED, /* its kernels are told to leave */
+    RG__LANE_MARKED, /* its kernels are told to stop */
     RG__LANE_QUIET,  /* nothing of it runs */
     RG__LANE_GONE,
     RG__LANE_STATES
 } rg__lane_state;
 
 typedef enum rg__lane_event {
-    RG__LANE_DONE,   /* what the state waits for has come */
+    RG__LANE_DONE,   /* what the state waits for has happened */
     RG__LANE_FAILED, /* or never will */
     RG__LANE_CLOSED, /* the generation has ended */
     RG__LANE_EVENTS
 } rg__lane_event;
 
-/* What a lane becomes; of every state and event. */
+/* The next state, for every state and event. */
 rg__lane_state rg__lane_next(rg__lane_state state, rg__lane_event event);
 
-/* An operation under way, for what is said of it: written under its lane's lock
- * by whom it is launched, read by the device thread. */
+/* An operation under way, for reports about it: written under its lane's lock
+ * by the thread that launches it, read by the device thread. */
 typedef struct rg__lane_operation {
     _Atomic uint64_t deadline_ns, started_ns, count; /* deadline 0: none */
     _Atomic uint32_t kind;
@@ -60,8 +60,8 @@ typedef struct rg__lane_operation {
 #define RG__LANE_INSIDE (UINT64_C(1) << 32)
 
 /* What members compare of an operation: what all of them started up to it
- * (rg__history), and its descriptor. Written by whom it is launched,
- * read by anybody. */
+ * (rg__history), and its descriptor. Written by the thread that launches it,
+ * read by any. */
 #define RECORD_WORDS 7
 typedef struct rg__lane_record {
     _Atomic uint64_t word[RECORD_WORDS];
@@ -77,13 +77,13 @@ struct rg__lane {
     rg__nccl_id id;
     _Atomic rg__lane_state state; /* changed with the table held */
     bool was_ready;               /* guarded by the table */
-    uint64_t deadline_ns;         /* of its connecting */
+    uint64_t deadline_ns;         /* for connecting it */
     char why[RG__TEXT_MAX];       /* of BROKEN; guarded by the table */
     rg__nccl_comm parent; /* the device thread's, then the reclaimer's */
     rg__nccl_comm comm;   /* guarded by lock, once WARMING */
     pthread_mutex_t lock; /* guards launches */
-    _Atomic int callers;  /* that hold the lock, or want it; come in with
-                             the table held, while nothing is closed */
+    _Atomic int callers;  /* that hold the lock, or want it; they enter with the
+                           * table held, while nothing is closed */
     rg__cu_stream stream; /* its own, of operations without one */
     rg__lane_operation *operation; /* in_flight of them */
     _Atomic uint64_t inside;  /* RG__LANE_INSIDE and the number of the operation
@@ -91,10 +91,10 @@ struct rg__lane {
     rg__history history;      /* of all that was started; guarded by lock */
     rg__lane_record *record;  /* of the newest operations (started.c) */
     _Atomic uint64_t started; /* operations, ever */
-    _Atomic uint64_t floor;   /* operations below it are not remembered */
+    _Atomic uint64_t floor;   /* operations below it are not on record */
     _Atomic(_Atomic uint64_t *) counts; /* 2 n for each record, once an
                                            operation has counts of its own */
-    atomic_bool is_stalled; /* one has been told of, since it takes long */
+    atomic_bool is_stalled; /* one was reported, since it takes long */
 };
 
 /* The lanes of generations that are closed, on their way out. */
@@ -114,7 +114,7 @@ struct rg__device {
     rg__device_broken_fn broken;
     rg__device_look_fn look;
     void *arg;
-    uint64_t stall_ns; /* an operation that takes longer is told of; 0: never */
+    uint64_t stall_ns; /* longer operations are reported; 0: none */
     int ordinal, handle;
     rg__cu_context context;
     char name[64], bus[16];
@@ -123,8 +123,8 @@ struct rg__device {
     rg__cu_address word_at, scratch;
     rg__cu_function scale[RG__SCALES]; /* by type */
     bool has_scale;
-    char scale_why[RG__TEXT_MAX]; /* of what it has not */
-    /* Of copies that Regroup makes by itself: halves of a ring, pinned, each
+    char scale_why[RG__TEXT_MAX]; /* of those that it lacks */
+    /* For copies that Regroup makes by itself: halves of a pinned ring, each
      * with a stream of its own. */
     char *half[2];
     rg__cu_stream mover[2];
@@ -141,12 +141,12 @@ struct rg__device {
     uint64_t entered;
     rg_status close_st;
     char close_why[2 * RG__TEXT_MAX];
-    int failures; /* generations here that a lane has failed in, without one
-                     between them in which all were connected */
+    int failures; /* generations in which a lane failed here, without one
+                   * between them in which all were connected */
 
     /* The newest generation that is closed, 0: none. Stored before any lane is
-     * marked; looked at under a lane's lock before every launch, and behind
-     * every word that says that an operation has ended. */
+     * marked; checked under a lane's lock before every launch, and after every
+     * word that says that an operation has ended. */
     _Atomic uint64_t closing;
     _Atomic uint64_t quiet;      /* of generations up to it nothing runs */
     _Atomic uint32_t references; /* the context's and each request's */
@@ -167,7 +167,7 @@ static inline bool rg__device_is_closed(const rg__device *d,
 
 /* device.c */
 void rg__device_ring(rg__device *d);
-/* Has a fault ended all that the context runs (an illegal address, Xid, ECC)?
+/* Has a fault ended everything in the context (an illegal address, Xid, ECC)?
  * OK: no. Words that are not written yet never will be. */
 rg_status rg__device_look_for_ruin(rg__device *d);
 /* Is the context current in this thread? Makes it so. */
@@ -177,11 +177,11 @@ rg__lane *rg__lane_find(const rg__device *d, uint32_t set, uint64_t generation);
 /* The table is held. */
 void rg__lane_move(rg__device *d, rg__lane *lane, rg__lane_event event);
 
-/* lanes.c: the device thread's part; the time until it is to look again. */
+/* lanes.c: the device thread's part; returns the time until the next look. */
 uint64_t rg__lanes_step(rg__device *d);
 
-/* reclaim.c. The table is held: take the lanes, and start who aborts and frees
- * them. */
+/* reclaim.c. The table is held: take the lanes, and start a thread to abort and
+ * free them. */
 void rg__reclaim_begin(rg__device *d);
 /* The table is held: nothing of generations up to this one runs. */
 void rg__device_note_quiet(rg__device *d, uint64_t generation);
@@ -190,14 +190,13 @@ void rg__lane_free(rg__device *d, rg__lane *lane); /* NULL allowed */
 /* operations.c: has an operation of the lane passed its deadline? why: which.
  */
 bool rg__lane_is_overdue(rg__device *d, rg__lane *lane, char *why, size_t room);
-/* Has one been under way for so long that it was told of? */
+/* Has one been under way for so long that it was reported? */
 bool rg__lane_is_stalled(const rg__device *d, const rg__lane *lane);
 
 /* started.c: how many operations a lane remembers. */
 uint64_t rg__history_room(const rg__device *d);
 /* The lane's lock is held: the next operation, the i-th of a group of n; and
- * the last n of them were not started after all, so that all is as it was
- * before. */
+ * undo: the last n of them were not started after all. */
 void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *coll,
                       int i, int n);
 void rg__history_drop(const rg__device *d, rg__lane *lane,
@@ -209,14 +208,14 @@ void rg__scale_load(rg__device *d);
 /* ERR_UNSUPPORTED: it needs a kernel, and there is none. */
 rg_status rg__scale_check(const rg__device *d, const rg__coll *coll);
 
-/* An operation with what comes before and behind it. */
+/* An operation with what comes before and after it. */
 typedef struct rg__scaled {
     rg__coll asked, coll; /* by the program; of NCCL */
     rg__cu_address room;  /* what NCCL sends, if it is neither's; 0: none */
 } rg__scaled;
 
-/* Enqueue what comes before it, and make coll of what was asked; what comes
- * behind it. Return the driver's code. */
+/* Enqueue what comes before it, and make coll of the request; what comes after
+ * it. Return the driver's code. */
 int rg__scale_before(rg__device *d, const rg__lane *lane, rg__cu_stream stream,
                      rg__scaled *scaled);
 int rg__scale_after(rg__device *d, const rg__lane *lane, rg__cu_stream stream,

@@ -2,10 +2,10 @@
  *
  * A communicator that is being made can be given up only if it does not block;
  * one that launches without a thread of its own for each launch must block. So
- * a lane has two: its parent meets the other members without blocking, under a
- * deadline of ours, and never runs an operation; the child that operations use
- * is split from it. This thread alone makes and asks communicators, and touches
- * none of a generation any more once it has handed that to a reclaimer. */
+ * a lane has two: its parent connects to the others without blocking, under our
+ * deadline, and never runs an operation; the child that operations use is split
+ * from it. Only this thread creates and polls communicators; it no longer
+ * touches those of a generation that it has handed to a reclaimer. */
 #include "sdk/transport/nccl/device.h"
 
 #include <inttypes.h>
@@ -63,7 +63,7 @@ void rg__device_card_make(rg__device *d, bool is_first, const char *host,
     *card = (rg__device_card){0};
     if (d == NULL)
         return;
-    const char *id = getenv("NCCL_HOSTID"); /* as NCCL tells hosts apart */
+    const char *id = getenv("NCCL_HOSTID"); /* how NCCL tells hosts apart */
     snprintf(card->host, sizeof card->host, "%s", id != NULL ? id : host);
     snprintf(card->bus, sizeof card->bus, "%s", d->bus);
     card->version = d->nccl.version;
@@ -77,7 +77,7 @@ void rg__device_card_make(rg__device *d, bool is_first, const char *host,
     if (rc == RG__NCCL_Success)
         return;
     card->st = RG_ERR_DEVICE;
-    snprintf(card->why, sizeof card->why, "NCCL makes no meeting place: %s",
+    snprintf(card->why, sizeof card->why, "NCCL can't make a rendezvous: %s",
              rc < 0 ? rg_last_error() : d->nccl.call.last_error(NULL));
 }
 
@@ -130,14 +130,14 @@ rg_status rg__device_cards_check(const rg__device_card *card, int n,
 
 /* --------------------------------------------------------------- connecting */
 
-/* Said once, by the lane's opener. */
+/* Reported once, by the lane's opener. */
 static void fail_lane(rg__device *d, rg__lane *lane, const char *doing, int rc)
 {
     const char *text = d->nccl.call.error_string(rc);
     pthread_mutex_lock(&d->table);
     if (rc == RG__NCCL_InProgress)
         snprintf(lane->why, sizeof lane->why,
-                 "set %s: NCCL was not done with %s within %d ms; look at the "
+                 "set %s: NCCL did not finish %s within %d ms; look at the "
                  "network between the hosts (NCCL_SOCKET_IFNAME, "
                  "NCCL_DEBUG=INFO)",
                  lane->name, doing, d->params.init_timeout_ms);
@@ -178,7 +178,7 @@ static int split(rg__device *d, rg__lane *lane)
                                    &config);
 }
 
-/* What the parent is at: its own meeting, then the split. */
+/* What the parent is doing: its own rendezvous, then the split. */
 static int ask(rg__device *d, rg__lane *lane)
 {
     int result = RG__NCCL_Success;
@@ -199,8 +199,8 @@ static uint64_t deadline_of(const rg__device *d)
 static void connect_lane(rg__device *d, rg__lane *lane)
 {
     const bool is_booting = lane->state == RG__LANE_BOOTING;
-    const char *doing =
-        is_booting ? "meeting the other ranks" : "making the communicator";
+    const char *doing = is_booting ? "connecting to the other ranks"
+                                   : "making the communicator";
     int rc = RG__NCCL_Success;
     if (lane->parent == NULL)
         rc = boot(d, lane);
@@ -222,8 +222,8 @@ static void connect_lane(rg__device *d, rg__lane *lane)
 
 /* ------------------------------------------------------------ looking after */
 
-/* A connection that broke, said by NCCL: a bonus, since over NVLink and shared
- * memory it says nothing. */
+/* A connection that broke, as NCCL reports it: a bonus, since NCCL reports
+ * nothing over NVLink and shared memory. */
 static void look_for_error(rg__device *d, rg__lane *lane)
 {
     int result = RG__NCCL_Success;
@@ -263,7 +263,7 @@ static void look_for_deadline(rg__device *d, rg__lane *lane)
     d->broken(d->arg, lane->generation, why);
 }
 
-/* Its caller may be inside of NCCL, which waits there for other ranks. */
+/* Its caller may be inside NCCL, waiting for other ranks. */
 static void look_for_warmth(rg__device *d, rg__lane *lane)
 {
     pthread_mutex_lock(&d->table);
@@ -401,10 +401,11 @@ static rg_status add_lane(rg__device *d, rg__lane *lane)
                       " has not begun on the device yet",
                       lane->name, lane->generation);
     else if (d->rows == RG__LANES)
-        st = rg__fail(RG_ERR_MEMORY,
-                      "set %s is one too many for device memory: %d were "
-                      "connected in this generation, also those given back",
-                      lane->name, RG__LANES);
+        st =
+            rg__fail(RG_ERR_MEMORY,
+                     "set %s is one too many for device memory: %d were "
+                     "connected in this generation, including those given back",
+                     lane->name, RG__LANES);
     if (st == RG_OK) {
         lane->row = d->rows++;
         lane->next = d->lanes;
@@ -416,7 +417,7 @@ static rg_status add_lane(rg__device *d, rg__lane *lane)
     return st;
 }
 
-/* Until it is connected as far as the device thread does it. A lane is there as
+/* Until it is connected as far as the device thread does it. A lane exists as
  * long as its generation is not closed. */
 static rg__lane_state await_lane(rg__device *d, const rg__lane *lane,
                                  uint64_t generation, char why[RG__TEXT_MAX])
@@ -462,9 +463,9 @@ static rg_status give_up(rg__device *d, uint64_t generation, const char *why)
                     "the generation ends: %s; return this status from fn", why);
 }
 
-/* The first operation is what connects the members: without it one of fn's
- * would, and could wait there for a member that waits in another set. The
- * device thread ends it when it takes too long. */
+/* The first operation connects the members: otherwise one of fn's would, and
+ * could wait there for a member that waits in another set. The device thread
+ * ends it when it takes too long. */
 static rg_status warm(rg__device *d, const rg__lane_config *config)
 {
     const rg__launch launch = {.coll = {.kind = RG__BARRIER},

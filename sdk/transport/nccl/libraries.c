@@ -1,5 +1,5 @@
-/* Opening the CUDA driver and NCCL. Which calls there must be stands in api.h;
- * here is what becomes of a library that is missing, old or cannot begin. */
+/* Opening the CUDA driver and NCCL. api.h lists the calls that they must have;
+ * this file handles a library that is missing, too old or unable to start. */
 #include "sdk/transport/nccl/load.h"
 
 #include <dlfcn.h>
@@ -67,7 +67,7 @@ rg_status rg__cuda_fail(const rg__cuda *call, rg_status st, int result,
                     text != NULL ? ", " : "", text != NULL ? text : "");
 }
 
-/* cuInit says most of what can be wrong with a machine. */
+/* cuInit reports most of what can be wrong with a machine. */
 static rg_status begin_driver(const rg__cuda *call, const char *name)
 {
     const int rc = call->init(0);
@@ -81,16 +81,16 @@ static rg_status begin_driver(const rg__cuda *call, const char *name)
                         name);
     case RG__CU_ERROR_NO_DEVICE:
         return rg__fail(RG_ERR_NOT_FOUND,
-                        "the driver sees no device; look at nvidia-smi, and at "
-                        "CUDA_VISIBLE_DEVICES");
+                        "the driver finds no device; look at nvidia-smi, and "
+                        "at CUDA_VISIBLE_DEVICES");
     case RG__CU_ERROR_SYSTEM_NOT_READY:
         return rg__fail(RG_ERR_UNSUPPORTED,
-                        "the driver is not ready (802): the fabric manager "
-                        "does not run; start nvidia-fabricmanager");
+                        "the driver is not ready (802): the fabric manager is "
+                        "not running; start nvidia-fabricmanager");
     case RG__CU_ERROR_SYSTEM_DRIVER_MISMATCH:
         return rg__fail(RG_ERR_UNSUPPORTED,
                         "%s and the kernel's driver are of different versions "
-                        "(803); restart the machine after an update, or mend "
+                        "(803); restart the machine after an update, or fix "
                         "the container's driver files",
                         name);
     default:
@@ -164,8 +164,8 @@ static rg_status check_nccl(const rg__nccl *call, const char *name,
     return RG_OK;
 }
 
-/* What the process has already is taken: two copies of NCCL would each have
- * their own idea of the device. */
+/* A library that the process has loaded is used: two copies of NCCL would each
+ * have their own idea of the device. */
 static void *open_nccl(const char *name, const char **as_p)
 {
     *as_p = name != NULL ? name : NCCL_NAME;
@@ -174,8 +174,8 @@ static void *open_nccl(const char *name, const char **as_p)
     return dlopen(*as_p, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* RCCL has all calls of NCCL, and stands on HIP, which has not all of CUDA's.
- */
+/* RCCL has all calls of NCCL, but is built on HIP, which lacks some of
+ * CUDA's. */
 static rg_status check_is_nccl(void *library, const char *name)
 {
     if (dlsym(library, "hipInit") != NULL)
@@ -222,7 +222,7 @@ rg_status rg__nccl_open(const char *name, rg__nccl_library *nccl_p)
 /* ------------------------------------------------------------- environment */
 
 /* NCCL reads these for the whole process. COMM_ID gives all communicators one
- * fixed meeting place: those of two generations would meet there. */
+ * fixed rendezvous, which would mix those of two generations. */
 rg_status rg__nccl_check_environment(void)
 {
     const char *id = getenv("NCCL_COMM_ID");
@@ -235,8 +235,8 @@ rg_status rg__nccl_check_environment(void)
 }
 
 /* COMM_BLOCKING would override what Regroup chooses for each communicator; -1
- * is neither. A meeting that fails is tried for 3 s and not for a minute; what
- * the user has set otherwise stays. */
+ * is neither. A failing rendezvous is retried for 3 s and not for a minute; a
+ * value that the user has set stays. */
 void rg__nccl_prepare_environment(void)
 {
     setenv("NCCL_COMM_BLOCKING", "-1", 1);

@@ -25,19 +25,19 @@ typedef struct rg__nccl_library {
     char path[RG__NAME_BYTES];
 } rg__nccl_library;
 
-/* Open and begin the driver; name NULL: libcuda.so.1. ERR_NOT_FOUND: it is not
- * here, or has no device; ERR_UNSUPPORTED: it lacks a call, or can't begin. */
+/* Open and start the driver; name NULL: libcuda.so.1. ERR_NOT_FOUND: it is not
+ * here, or has no device; ERR_UNSUPPORTED: it lacks a call, or can't start. */
 rg_status rg__cuda_open(const char *name, rg__cuda_library *cuda_p);
 
-/* Open NCCL: the library of that name, else what the process has already, else
- * libnccl.so.2. ERR_NOT_FOUND: it is not here; ERR_UNSUPPORTED: it lacks a call
- * or is too old. */
+/* Open NCCL: the library of that name, else one that the process has loaded,
+ * else libnccl.so.2. ERR_NOT_FOUND: it is not here; ERR_UNSUPPORTED: it lacks a
+ * call or is too old. */
 rg_status rg__nccl_open(const char *name, rg__nccl_library *nccl_p);
 
-/* Variables of NCCL that no job goes on with. ERR_INVALID names one. */
+/* Refuse NCCL variables that no job can run with. ERR_INVALID names one. */
 rg_status rg__nccl_check_environment(void);
 
-/* Set what NCCL and the driver are to find, before either is opened. */
+/* Set the environment for NCCL and the driver, before either is opened. */
 void rg__nccl_prepare_environment(void);
 
 /* "2.28.9" */

@@ -5,7 +5,7 @@
  * is made under the engine's lock or by the Regroup thread. An operation is
  * launched by its caller, runs in the caller's stream, and stores a number into
  * a word of its own when it has ended. The host's comm stays beside it, for
- * agreements, and for meeting before a lane is connected.
+ * agreements, and for the rendezvous before a lane is connected.
  *
  * Threads:   any, but for rg__device_close, which the Regroup thread may call
  *            as well: it stores, rings, and never waits.
@@ -19,20 +19,20 @@
 
 typedef struct rg__device rg__device;
 
-/* The generation can't go on here, for this reason; any thread but those that
- * hold a lock of the device. */
+/* The generation can't go on here, for this reason; called on any thread that
+ * holds no lock of the device. */
 typedef void (*rg__device_broken_fn)(void *arg, uint64_t generation,
                                      const char *why);
 
-/* From time to time, by the device's thread, which holds no lock then: has an
- * operation on the device been waiting for so long that it was told of? */
+/* Called from time to time by the device's thread, without a lock: has an
+ * operation on the device been waiting for so long that it was reported? */
 typedef void (*rg__device_look_fn)(void *arg, bool is_stalled);
 
 typedef struct rg__device_config {
     rg_device_params params; /* defaults are filled in */
     const char *cuda_lib, *nccl_lib;
     int slot;
-    uint64_t stall_ms; /* an operation that takes longer is told of; 0: never */
+    uint64_t stall_ms; /* longer operations are reported; 0: none */
     rg__device_broken_fn broken;
     rg__device_look_fn look;
     void *arg;
@@ -41,8 +41,8 @@ typedef struct rg__device_config {
 rg_status rg__device_create(const rg__device_config *config,
                             rg__device **device_p);
 
-/* Wait for what is to be given back, and give back the rest. Requests may be
- * waited for afterwards. NULL allowed. */
+/* Wait for resources that must be given back, and give back the rest. Requests
+ * may be waited for afterwards. NULL allowed. */
 void rg__device_destroy(rg__device *d);
 /* A request's; NULL allowed. */
 void rg__device_ref(rg__device *d);
@@ -50,19 +50,19 @@ void rg__device_unref(rg__device *d);
 
 void rg__device_info(rg__device *d, rg_device_info *info);
 
-/* Is that memory which the device can use? ERR_INVALID: it is not. */
+/* Can the device use that memory? ERR_INVALID: it can't. */
 rg_status rg__device_check_memory(rg__device *d, const void *p);
 
-/* Wait for all that runs in the device's context, the program's own too.
+/* Wait for everything in the device's context, including the program's own.
  * ERR_DEVICE: the device can't go on. */
 rg_status rg__device_drain(rg__device *d);
 
 /* Copies between host memory and the device's, through a pinned ring: the next
  * piece is on its way while the CPU has this one. One thread at a time, and not
- * in order with what the program has enqueued. ERR_DEVICE.
+ * ordered with what the program has enqueued. ERR_DEVICE.
  *
- * Reading hands the device's bytes out piece by piece, in order; what is not OK
- * ends it. Writing is under way until the flush; `from` is free before. */
+ * Reading hands out the device's bytes piece by piece, in order, until a piece
+ * is not OK. Writing goes on until the flush; `from` is free before. */
 typedef rg_status (*rg__device_piece_fn)(void *arg, const char *bytes,
                                          size_t n);
 rg_status rg__device_read(rg__device *d, const void *from, size_t bytes,
@@ -73,14 +73,14 @@ rg_status rg__device_flush(rg__device *d);
 
 /* ------------------------------------------------------------- generations */
 
-/* Nothing of generations up to this one runs any more: lanes are aborted behind
- * the caller's back, and whoever waits is told st and why (copied). */
+/* End everything of generations up to this one: lanes are aborted in the
+ * background, and callers that wait get st and why (copied). */
 void rg__device_close(rg__device *d, uint64_t generation, rg_status st,
                       const char *why);
 
-/* Wait until nothing of an earlier generation stores into device memory, also
- * of the program's own kernels, and begin this one. ERR_PEER_LOST: it was
- * closed meanwhile. ERR_DEVICE: the device can't go on. */
+/* Wait until nothing of an earlier generation, the program's own kernels
+ * included, stores into device memory, and begin this one. ERR_PEER_LOST: it
+ * was closed meanwhile. ERR_DEVICE: the device can't go on. */
 rg_status rg__device_enter(rg__device *d, uint64_t generation);
 
 /* OK, or what the generation was closed with. */
@@ -92,20 +92,20 @@ rg_status rg__device_check(rg__device *d, uint64_t generation);
 typedef struct rg__device_card {
     int32_t st;      /* of the member that could not make its card */
     int32_t version; /* of NCCL; 0: it has opened no device */
-    char host[64];   /* or what stands for it: NCCL_HOSTID */
+    char host[64];   /* or its replacement: NCCL_HOSTID */
     char bus[16];    /* of its device */
     char why[128];   /* of st */
-    char id[128];    /* of the first member: where all meet */
+    char id[128];    /* of the first member: the rendezvous */
 } rg__device_card;
 
 /* is_first: make an id, too. d NULL: this worker has opened no device. */
 void rg__device_card_make(rg__device *d, bool is_first, const char *host,
                           rg__device_card *card);
 
-/* Nobody will meet there: what waits for them ends. */
+/* No member will connect there: end the threads that wait for them. */
 void rg__device_card_void(const rg__device_card *card);
 
-/* Do n cards go together? The same answer on all members. name: of the set. */
+/* Do n cards fit together? The same answer on all members. name: of the set. */
 rg_status rg__device_cards_check(const rg__device_card *card, int n,
                                  const char *name);
 
@@ -117,7 +117,7 @@ typedef struct rg__lane_config {
     const rg__device_card *first; /* the first member's; NULL where n is 1 */
 } rg__lane_config;
 
-/* Connect a lane, and wait until an operation has passed over it. Collective
+/* Connect a lane, and wait until a first operation has run on it. Collective
  * over the set's members. ERR_PEER_LOST: the generation was closed, or is to
  * end because this lane can't be connected. */
 rg_status rg__lane_open(rg__device *d, const rg__lane_config *config);
@@ -139,11 +139,11 @@ typedef struct rg__launch {
     int timeout_ms; /* 0: none */
 } rg__launch;
 
-/* What NCCL can't do is refused here, before anything is launched. */
+/* Refuse what NCCL can't do, before anything is launched. */
 rg_status rg__launch_check(const rg__device *d, const rg__coll *coll);
 
-/* Enqueue n operations of one set, as one where n is above 1. Waits while too
- * many of the set are under way. */
+/* Enqueue n operations of one set, as one group if n is above 1. Waits while
+ * too many of the set are under way. */
 rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
                           const rg__launch *launch, int n,
                           rg__ticket *ticket_p);
@@ -152,41 +152,41 @@ rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
 typedef struct rg__lane_account {
     uint64_t key; /* of the lane: one on all its members, and never 0 */
     uint64_t started;
-    uint64_t kept; /* the oldest of them that is remembered */
+    uint64_t kept; /* the oldest of them that is on record */
     uint32_t set;
     int32_t n, rank;
-    bool is_stalled; /* an operation has been told of, since it takes long */
+    bool is_stalled; /* an operation was reported, since it takes long */
 } rg__lane_account;
 
-/* Of the generation's lanes that have other members, at most room of them; how
- * many. */
+/* Of the generation's lanes that have other members, at most room of them;
+ * returns how many. */
 int rg__device_accounts(rg__device *d, uint64_t generation,
                         rg__lane_account *account, int room);
 
 /* What a member has started up to some operation. */
 typedef struct rg__history {
     uint64_t hash;    /* equal on all members that have started the same */
-    uint64_t balance; /* adds up to 0 over the members if what each sends to
-                         another one is what that expects */
+    uint64_t balance; /* adds up to 0 over the members if each expects what the
+                       * others send to it */
 } rg__history;
 
-/* Up to operation k; descriptor: what that was. false: it is not remembered. */
+/* Up to operation k; descriptor: of that one. false: it is not on record. */
 bool rg__lane_recall(rg__device *d, uint64_t key, uint64_t k,
                      rg__history *history_p, rg__descriptor *descriptor_p);
 
 /* counts: 2 n of them, the elements that operation k sends to each member, and
- * those that it expects of each. false: likewise, or they are not its own. */
+ * those that it expects from each. false: likewise, or it has none. */
 bool rg__lane_recall_counts(rg__device *d, uint64_t key, uint64_t k,
                             uint64_t *counts);
 
-/* Wait until it has ended, or until deadline_ns of the clock (UINT64_MAX: for
- * ever). OK: it has ended, and its generation is not closed. IN_PROGRESS: not
- * yet. Else what the generation was closed with. */
+/* Wait until it has ended, or until deadline_ns of the clock (UINT64_MAX:
+ * forever). OK: it has ended, and its generation is not closed. IN_PROGRESS:
+ * not yet. Else what the generation was closed with. */
 rg_status rg__ticket_wait(rg__device *d, const rg__ticket *ticket,
                           uint64_t deadline_ns);
 
-/* Wait for all that was launched in the generation, and with whole for all
- * that the context runs. */
+/* Wait for everything that was launched in the generation, and with whole for
+ * everything in the context. */
 rg_status rg__device_settle(rg__device *d, uint64_t generation, bool whole,
                             uint64_t deadline_ns);
 

@@ -1,6 +1,6 @@
 /* Operations: from Regroup's kinds to NCCL's, launched by their caller in the
  * caller's stream, and known to have ended by a word that the stream writes
- * behind them.
+ * after them.
  *
  * Each operation under way has a word of its own: two streams of one set may
  * write theirs in either order. */
@@ -84,9 +84,9 @@ static rg_status refuse(const rg__coll *o, const char *what)
 rg_status rg__launch_check(const rg__device *d, const rg__coll *o)
 {
     if (o->kind == RG__JOIN)
-        return refuse(o, "a rank that has joined stands in for others' "
-                         "operations, which joins have on host memory only; "
-                         "go on with elements that add nothing instead");
+        return refuse(o, "a rank that has joined takes part in others' "
+                         "operations, which works in host memory only; instead "
+                         "of joining, go on with elements that add nothing");
     if (!reduces(o->kind))
         return RG_OK;
     if (o->type == RG_BOOL || op_of(o->op) < 0)
@@ -175,7 +175,7 @@ static void broadcast(run *r)
                                r->lane->comm, r->stream));
 }
 
-/* What lies at the begin of recv moves to its part first. */
+/* Data at the beginning of recv move to their part first. */
 static void allgather(run *r)
 {
     const rg__coll *o = r->o;
@@ -225,7 +225,7 @@ static void reduce_scatterv(run *r)
     note(r, r->nccl->group_end());
 }
 
-/* Count and place of rank k's part: given, or equal ones in a row. */
+/* Count and place of rank k's part: as given, or equal parts in a row. */
 static uint64_t count_of(const rg__coll *o, const uint64_t *counts, int k)
 {
     return counts != NULL ? counts[k] : o->count;
@@ -289,7 +289,7 @@ static void alltoall(run *r)
     note(r, r->nccl->group_end());
 }
 
-/* A number of the lane's own, which nobody reads. */
+/* A number of the lane's own, which is not read. */
 static void barrier(run *r)
 {
     const rg__cu_address word =
@@ -315,7 +315,7 @@ static void (*const calls[RG__COLL_KINDS])(run *r) = {
     [RG__ALLTOALL] = alltoall,
     [RG__ALLTOALLV] = alltoall};
 
-/* A set of one rank: everything is a copy, and NCCL is not asked. */
+/* A set of one rank: everything is a copy, and NCCL is not used. */
 static void copy_alone(run *r)
 {
     const rg__coll *o = r->o;
@@ -330,7 +330,7 @@ static void copy_alone(run *r)
 
 /* ------------------------------------------------------------------ launch */
 
-/* Else it tells of what ran before: the device is ruined. */
+/* Otherwise it reports an earlier fault: the device is unusable. */
 static bool is_of_caller(int rc)
 {
     return rc == RG__CU_ERROR_INVALID_VALUE ||
@@ -380,7 +380,7 @@ static void note_operation(rg__lane *lane, uint32_t slot,
                           memory_order_relaxed);
 }
 
-/* What has become of a launch, found under the lock and acted on behind it. */
+/* The outcome of a launch, found under the lock and handled after it. */
 typedef struct outcome {
     bool is_broken; /* the generation must end */
     uint32_t full;  /* an operation to wait for; its number */
@@ -426,8 +426,8 @@ static void call_each(run *r, const rg__scaled *each, int n)
         note(r, r->nccl->group_end());
 }
 
-/* Within an NCCL group nothing runs before its end: so all that comes before it
- * is enqueued first, and what comes behind it last. */
+/* Within an NCCL group nothing runs before its end: so everything that comes
+ * before it is enqueued first, and what comes after it last. */
 static void call_all(run *r, rg__scaled *each, int n)
 {
     for (int i = 0; i < n && r->cu == RG__CU_SUCCESS; i++)
@@ -454,7 +454,7 @@ static void launch_all(run *r, const rg__launch *launch, int n)
         free(each);
 }
 
-/* The device thread looks after what is under way, or blocks. */
+/* The device thread watches what is under way, or blocks. */
 static void ring_idle(rg__device *d)
 {
     if (atomic_load(&d->is_idle))
@@ -497,7 +497,7 @@ static rg_status fail_closed(rg__device *d, uint64_t generation)
                                   "the set has no communicator on the device");
 }
 
-/* The lane, which lives until its callers have gone; NULL: there is none, or it
+/* The lane, which lives until its callers have left; NULL: there is none, or it
  * is closed. */
 static rg__lane *come_in(rg__device *d, uint32_t set, uint64_t generation)
 {
@@ -511,8 +511,8 @@ static rg__lane *come_in(rg__device *d, uint32_t set, uint64_t generation)
     return lane;
 }
 
-/* The lane's lock is held: nobody marks and frees meanwhile, or `closing` is
- * seen. */
+/* The lane's lock is held: no thread marks and frees it meanwhile, or `closing`
+ * is seen. */
 static rg_status launch_locked(rg__device *d, rg__lane *lane,
                                const rg__launch *launch, int n,
                                rg__ticket *ticket, outcome *out)
@@ -567,8 +567,8 @@ rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
 
 /* -------------------------------------------------------------------- wait */
 
-/* The word first, and then whether the generation is closed: an operation that
- * was aborted writes its word, too. Before both, whether there are words. */
+/* The word first, and then whether the generation is closed: an aborted
+ * operation writes its word, too. Before both, whether there are words. */
 static rg_status look(rg__device *d, const rg__ticket *t)
 {
     if (rg__device_is_closed(d, t->generation))

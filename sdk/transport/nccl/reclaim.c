@@ -2,18 +2,18 @@
  * threads of the program may be inside of NCCL, and kernels may wait for a peer
  * that is gone.
  *
- * Within an ncclGroup each ncclCommAbort only sets flags: kernels leave, and
- * calls that block return. What it frees, it frees at ncclGroupEnd. So:
+ * Within an ncclGroup each ncclCommAbort only sets flags: kernels stop, and
+ * calls that block return. Memory is freed at ncclGroupEnd. So:
  *
  *   mark       ncclGroupStart, ncclCommAbort of every communicator
- *   empty      no lane has a caller: nobody is inside, and whoever comes later
+ *   empty      no lane has a caller: no thread is inside, and a later one
  *              sees `closing`
  *   quiet      every word is written: the next generation may begin
- *   reclaim    ncclGroupEnd, behind it
+ *   reclaim    ncclGroupEnd, meanwhile
  *
  * in this order (tests/model/device_abort.pml), on one thread, since a group is
- * a thread's own. A thread for each generation, so that no next one waits for
- * what NCCL frees. */
+ * a thread's own. Each generation has its own thread, so that none waits for
+ * NCCL to free an earlier one. */
 #include "sdk/transport/nccl/device.h"
 
 #include <inttypes.h>
@@ -61,7 +61,7 @@ static void abort_comm(rg__device *d, rg__nccl_comm comm)
         return;
     const int rc = d->nccl.call.comm_abort(comm);
     if (rc != RG__NCCL_Success && rc != RG__NCCL_InProgress)
-        rg__log(RG__DEBUG, "device", "a communicator's abort says: %s",
+        rg__log(RG__DEBUG, "device", "aborting a communicator failed: %s",
                 d->nccl.call.error_string(rc));
 }
 
@@ -87,7 +87,7 @@ static bool is_quiet(const rg__ending *e)
     return true;
 }
 
-/* How long this may take is the device thread's to watch. */
+/* The device thread watches how long this takes. */
 static void await_quiet(rg__ending *e)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
@@ -146,8 +146,8 @@ static void begin_thread(rg__ending *e)
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &attr, run_reclaimer, e) != 0) {
-        rg__say("no thread can be made that stops the device; this process "
-                "ends, and its slot starts again");
+        rg__say("a thread to stop the device can't be made; this process ends, "
+                "and its slot starts again");
         _Exit(RG__EXIT_DEVICE);
     }
     pthread_attr_destroy(&attr);

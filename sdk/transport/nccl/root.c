@@ -1,8 +1,8 @@
-/* The meeting place of a communicator, behind ncclGetUniqueId: a thread of this
- * process that listens until all members have come, and for ever where one of
- * them has died before. NCCL offers no way to end it; but it ends when its
- * listening socket is shut, whose port stands in the id behind eight bytes of
- * its own. */
+/* The rendezvous of a communicator that ncclGetUniqueId makes: a thread of this
+ * process that listens until all members have connected, and forever if one of
+ * them has died before. NCCL offers no way to end it, but it ends when its
+ * listening socket is shut down. The socket's port is in the id, after eight
+ * bytes. */
 #include "sdk/transport/nccl/device.h"
 
 #include <dirent.h>

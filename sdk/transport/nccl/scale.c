@@ -1,13 +1,13 @@
-/* What comes before and behind NCCL's operation, in the same stream: kernels of
- * scale.cl for averages and scales, where NCCL has none that are exact, and a
- * copy of what an alltoall sends, where it is in place.
+/* What comes before and after NCCL's operation, in the same stream: kernels of
+ * scale.cl for averages and scales that NCCL does not compute exactly, and a
+ * copy of what an alltoall in place sends.
  *
- * What is scaled before is written to recv where that has room for it; else it,
- * and such a copy, go to memory that is taken and given back in stream order,
- * which waits for nobody. Averages of floats are sums that are divided
- * afterwards, since NCCL multiplies each part by a rounded 1/n instead; those
- * of F16 are held down by a power of two meanwhile, as a sum may be beyond the
- * range where its average is not. */
+ * Data scaled before it are written to recv if that has room; else they, and
+ * such a copy, go to memory that is taken and given back in stream order, which
+ * never waits. Averages of floats are sums that are divided afterwards, since
+ * NCCL multiplies each part by a rounded 1/n instead; F16 ones are scaled down
+ * by a power of two meanwhile, as a sum may be out of range though its average
+ * is not. */
 #include "sdk/transport/nccl/device.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ void rg__scale_load(rg__device *d)
     if (d->has_scale)
         return;
     rg__cuda_fail(&d->cuda.call, RG_ERR_UNSUPPORTED, rc,
-                  "the driver takes no kernels of Regroup");
+                  "the driver refuses Regroup's kernels");
     snprintf(d->scale_why, sizeof d->scale_why, "%s", rg_last_error());
 }
 
@@ -127,7 +127,7 @@ static int make_room(rg__device *d, rg__cu_stream stream, uint64_t bytes,
                       : d->cuda.call.memory_take(&s->room, bytes, stream);
 }
 
-/* NCCL would write parts that are not sent yet. */
+/* NCCL would overwrite parts that are not sent yet. */
 static bool is_in_its_way(const rg__lane *lane, const rg__coll *o)
 {
     return (o->kind == RG__ALLTOALL || o->kind == RG__ALLTOALLV) &&

@@ -1,22 +1,21 @@
 /* What a lane has started, so that its members can compare it: NCCL compares
- * nothing, and a launch has no time to.
+ * nothing, and there is no time for it at a launch.
  *
- * Each operation adds its descriptor to a hash that runs over all before it.
- * Where two members have the same hash behind their k-th operation, they have
- * started the same k operations; where they differ, the descriptor of the first
- * that differs says in what.
+ * Each operation adds its descriptor to a running hash. If two members have the
+ * same hash after their k-th operation, they have started the same k
+ * operations; if not, the first descriptor that differs shows the difference.
  *
- * Of gatherv, scatterv and alltoallv a member knows its own counts alone. It
- * adds a number to its balance for what it sends each member, which is made of
- * the operation, both ranks and the count, and takes one away for what it
- * expects of each. So the balances of all members add up to 0, unless a count
+ * Of gatherv, scatterv and alltoallv a member knows only its own counts. For
+ * what it sends to each member it adds a number to its balance, made of the
+ * operation, both ranks and the count, and it subtracts one for what it expects
+ * from each. So the balances of all members add up to 0, unless a count
  * differs; the counts themselves say which.
  *
- * All this is remembered for a while: a member is ahead of another by no more
- * operations than may be under way, unless these need nothing of it.
+ * These records are kept for a while: a member is ahead of another by no more
+ * operations than may be under way, unless these don't depend on it.
  *
- * A record is written with the lane's lock held, which may be for long when
- * NCCL blocks; so it is read without. */
+ * A record is written with the lane's lock held, perhaps for long when NCCL
+ * blocks; so it is read without the lock. */
 #include "sdk/transport/nccl/device.h"
 
 #include <stdlib.h>
@@ -42,7 +41,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Of kinds whose counts are those of all members. */
+/* For kinds whose counts cover all members. */
 static uint64_t mix_counts(uint64_t hash, const rg__coll *o, int n)
 {
     const bool is_common =
@@ -58,7 +57,7 @@ static bool has_own_count(rg__kind kind)
            kind == RG__ALLGATHERV || kind == RG__ALLTOALLV;
 }
 
-/* The tag stands for the counts as well, and for what it is grouped with. */
+/* The tag also covers the counts, and the operations of the same group. */
 static rg__descriptor descriptor_of(const rg__lane *lane, const rg__coll *o,
                                     int i, int n)
 {
@@ -87,8 +86,8 @@ static void write_word(rg__lane_record *r, int i, uint64_t value)
 
 /* ------------------------------------------------------------------ counts */
 
-/* What rank r is sent by this member, or with is_sent false sends it: known to
- * both, and to nobody else. A root's own part is not compared: its call has. */
+/* What this member sends to rank r, or with is_sent false receives from it:
+ * only these two know it. A root's own part is compared by its call already. */
 static uint64_t count_of(const rg__lane *lane, const rg__coll *o, bool is_sent,
                          int r)
 {
@@ -153,7 +152,7 @@ void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *o,
                       int i, int n)
 {
     if (lane->state != RG__LANE_READY)
-        return; /* the one that warms it up is nobody's */
+        return; /* the one that warms it up is not the program's */
     const uint64_t k =
         atomic_load_explicit(&lane->started, memory_order_relaxed) + 1;
     const rg__descriptor descriptor = descriptor_of(lane, o, i, n);
@@ -173,7 +172,7 @@ void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *o,
     atomic_store(&lane->started, k);
 }
 
-/* The records that they were written over are lost. */
+/* The records that they overwrote are lost. */
 void rg__history_drop(const rg__device *d, rg__lane *lane,
                       const rg__history *before, int n)
 {
@@ -194,7 +193,7 @@ void rg__history_drop(const rg__device *d, rg__lane *lane,
 
 /* ------------------------------------------------------------------ reading */
 
-/* One record is being written, behind the newest. */
+/* One record is being written, after the newest. */
 static uint64_t oldest(const rg__device *d, const rg__lane *lane)
 {
     const uint64_t started = atomic_load(&lane->started);
@@ -204,7 +203,7 @@ static uint64_t oldest(const rg__device *d, const rg__lane *lane)
     return least > floor ? least : floor;
 }
 
-/* The place where the members have met is theirs alone. */
+/* The members' rendezvous is known to them alone. */
 static uint64_t key_of(const rg__lane *lane)
 {
     uint64_t key = 0, word;
