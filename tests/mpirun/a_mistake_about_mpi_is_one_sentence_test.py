@@ -122,7 +122,7 @@ def hides_its_mpi_in_a_script():
              env=MPI_ENV) as job:
         code = job.process.wait(60)
         claim(code == 1, f"ranks of another MPI than mpirun's: code {code}")
-        claim("the MPI of this program sees itself alone" in job.text(), "why")
+        claim("the MPI of this program sees only one" in job.text(), "why")
 
 
 def inherits_a_launch():

@@ -11,8 +11,8 @@
 #include "sdk/transport/mpi/peer_watch.h"
 
 #define HISTORY   64 /* descriptors kept; digests: until all have passed */
-#define EACH      16 /* the first so many are told, then every so many-th */
-#define LOOKS     64 /* in vain, before the clock is looked at */
+#define EACH      16 /* the first ones are sent, then every so many-th */
+#define LOOKS     64 /* without success, before the clock is read */
 #define STALL_NS  (50 * RG__MS)
 #define GIVE_UP   (2000 * RG__MS)
 #define WORDS_NS  (100 * RG__MS)
@@ -42,8 +42,8 @@ struct rg__checked {
     uint64_t *digests;     /* at op % room; owned */
     uint64_t room;
     uint64_t least; /* what the left neighbour and those from 0 on have ended */
-    uint64_t passed; /* what all have ended, by the last that came */
-    word *early;     /* by set rank: the oldest about what is to start here */
+    uint64_t passed; /* what all have ended, by the last word */
+    word *early;     /* by set rank: the oldest about one not started here */
     uint64_t *left;  /* by set rank: what it had started, and 1; 0: it stays */
     rg__descriptor *descriptor; /* by set rank: of the operation alarm */
     bool *is_told;  /* its descriptor is here, or no member has it */
@@ -144,8 +144,8 @@ rg_status rg__check_join(rg__mpi *c, const int *ranks)
 
 /* ----------------------------------------------------------------- telling */
 
-/* A slot whose word has gone, or NULL. The next one is the oldest: where its
- * word has not gone, a routine word is not worth looking further. */
+/* A slot whose word has gone out, or NULL. The next one is the oldest: if its
+ * word has not, looking further is not worth it for a routine word. */
 static word *free_slot(int looks, int *slot_p)
 {
     for (int i = 0; i < looks; i++) {
@@ -191,10 +191,10 @@ static const word *word_of(const rg__checked *k, uint64_t op)
  * A member that waits for long asks all about the operation that it is in, and
  * others may be far ahead of it. So each keeps its digests back to what all
  * have ended: routine words say what the left neighbour has, and by way of it
- * the least that those from member 0 on have; when that has come around, it is
- * what all have, and goes around in its turn. */
+ * the least that those from member 0 on have; once that has gone around, it is
+ * what all have, and goes around in turn. */
 
-/* Without memory the oldest are lost, and a difference there goes unnamed. */
+/* Without memory the oldest are lost, and a difference there is not named. */
 static void make_room(rg__checked *k)
 {
     const uint64_t room = 2 * k->room;
@@ -250,10 +250,10 @@ static rg_status name_difference(const rg__checked *k)
     rg__coll joined;
     if (k->ahead < k->c->n)
         return rg__fail(RG_ERR_MISMATCH,
-                        "members of %s have started different operations "
-                        "by their %llu., and rank %d can't say any more which: "
-                        "it is more than %d ahead by now, or has left; start "
-                        "the same on every member",
+                        "members of %s have started different operations by "
+                        "their %llu., and rank %d can no longer say which: it "
+                        "is more than %d ahead by now, or has left; start the "
+                        "same on every member",
                         rg__set_words(k->c->id).text,
                         (unsigned long long)k->alarm, k->ahead, HISTORY);
     const rg_status st = rg__descriptor_compare(
@@ -272,7 +272,7 @@ static void give_verdict(rg__checked *k)
     k->verdict = strdup(rg_last_error());
 }
 
-/* Members that have left tell nothing any more. */
+/* Members that have left send nothing more. */
 static void conclude(rg__checked *k)
 {
     for (int m = k->c->n - 1; m >= 0; m--) {
@@ -305,7 +305,7 @@ static void tell_mine(rg__checked *k, uint64_t op)
     note_descriptor(k, k->c->rank, mine);
 }
 
-/* An alarm about an earlier operation takes the place of another. */
+/* An alarm about an earlier operation replaces a later one. */
 static void raise_alarm(rg__checked *k, uint64_t op)
 {
     if (k->verdict != NULL || (k->alarm != 0 && k->alarm <= op))
@@ -404,8 +404,8 @@ static bool may_be_coming(uint64_t since_ns)
            rg__now_ns() < since_ns + COMING_NS;
 }
 
-/* What is still on its way would be left over in MPI: it is waited for, a
- * moment. */
+/* A message still on its way would be left over in MPI: wait for it,
+ * briefly. */
 static void collect_the_rest(void)
 {
     const uint64_t begun = rg__now_ns();
@@ -507,7 +507,7 @@ void rg__check_part(rg__mpi *c)
     c->checked = NULL;
 }
 
-/* Those that have left are told nothing any more. */
+/* Members that have left are sent nothing more. */
 static void tell_left(rg__checked *k)
 {
     word last = {.set = k->c->id,
@@ -522,7 +522,7 @@ static void tell_left(rg__checked *k)
     }
 }
 
-/* The world joined first, and so comes last: a member whose word about it has
+/* The world joined first and so comes last: a member whose word about it has
  * come has sent all its words. */
 void rg__check_goodbye(void)
 {

@@ -17,11 +17,11 @@
  * However far members are apart, a difference is found while all of them stay:
  * digests are kept until all members have ended their operations. Descriptors
  * are not; without one the operation is named by its number. A member that ran
- * ahead with other operations and has left by then answers nothing, and others
- * may wait for it for ever.
+ * ahead with other operations and has left by then does not answer, and others
+ * may wait for it forever.
  *
  * One receive per process is posted, on a communicator of its own. A word about
- * a set that is gone here is dropped, and so is a routine word where no slot is
+ * a set that is gone here is dropped, and so is a routine word if no slot is
  * free to send it: the next one carries the same. Words that are on their way
  * when a set goes are counted, and waited for when the world goes. */
 #ifndef RG_MPI_CHECK_H
@@ -37,14 +37,14 @@ void rg__check_close(void);
 rg_status rg__check_join(rg__mpi *c, const int *ranks);
 void rg__check_part(rg__mpi *c);
 
-/* This process ends: all members of all comms are told. */
+/* This process ends: tell all members of all comms. */
 void rg__check_goodbye(void);
 
-/* Members that have told so, and never start the operation in flight: at most
+/* Members that have said so, and never start the operation in flight: at most
  * room of them into ranks; returns how many. */
 int rg__check_left(const rg__mpi *c, int *ranks, int room);
 
-/* A digest of what hash is one of, and of descriptor. */
+/* A digest of hash, itself a digest, and of descriptor. */
 uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *descriptor);
 
 /* This operation starts, and has ended. */

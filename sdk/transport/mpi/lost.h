@@ -14,7 +14,7 @@
 
 struct rg__mpi;
 
-/* Look the calls up; again and again is fine. */
+/* Look the calls up; may be repeated. */
 void rg__lost_look_up(void);
 
 /* Does this code of an MPI call mean that a member is lost? */
@@ -32,7 +32,7 @@ void rg__lost_note(MPI_Comm on);
 bool rg__lost_is(const struct rg__mpi *c, int m);
 bool rg__lost_in(const struct rg__mpi *c);
 
-/* Has any process been lost? Then MPI_Finalize may wait for ever. */
+/* Has any process been lost? Then MPI_Finalize may wait forever. */
 bool rg__lost_any(void);
 
 #endif

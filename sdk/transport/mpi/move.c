@@ -1,5 +1,5 @@
-/* What only moves. It goes as messages between each two ranks, but for sets of
- * many members, where MPI has the operation; MPI counts in int. */
+/* Operations that only move data. They go as messages between each two ranks;
+ * large sets use MPI's own operation. MPI counts in int. */
 #include <string.h>
 
 #include "sdk/base/copy.h"
@@ -134,7 +134,7 @@ static rg_status receive_as_told(rg__mpi *c)
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
-/* What is sent follows its count at once. */
+/* The data follow their count at once. */
 static rg_status post_told(rg__mpi *c)
 {
     c->stage = receive_as_told;
@@ -179,8 +179,8 @@ static rg_status copy_own(rg__mpi *c)
     return c->stage(c);
 }
 
-/* An alltoall in place: parts are sent from a copy. Where one without elements
- * lies is not looked at. part: ranks whose parts are copied, done: elements of
+/* An alltoall in place: parts are sent from a copy. The place of a part without
+ * elements is ignored. part: ranks whose parts are copied, done: elements of
  * these, at: of the next part. */
 static void copy_aside(rg__mpi *c)
 {
@@ -222,8 +222,8 @@ static rg_status set_aside(rg__mpi *c)
 }
 
 /* A large alltoall in place: each two swap their parts, piece by piece, so that
- * what is set aside is a piece. part: the step; at: elements of its parts that
- * are on their way. In each step a rank has one partner, possibly itself. */
+ * only a piece is set aside. part: the step; at: elements of its parts that are
+ * on their way. In each step a rank has one partner, possibly itself. */
 static int partner_of(const rg__mpi *c)
 {
     const int n = c->n, step = (int)c->part;

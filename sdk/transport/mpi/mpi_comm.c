@@ -19,7 +19,7 @@ static bool mpi_holds(rg__comm *base)
     return c->requests > 0 || rg__lost_in(c);
 }
 
-/* Thrown away; what has not come whole by now comes while MPI goes on. */
+/* Thrown away; a part that has not arrived yet comes while MPI goes on. */
 static void take(MPI_Message *message, const MPI_Status *status)
 {
     int bytes = 0, is_whole = 0;
@@ -40,7 +40,7 @@ static void take(MPI_Message *message, const MPI_Status *status)
 
 /* Messages of operations that this member did not start, or gave up. They would
  * hold their senders' memory, MPICH refuses to free a communicator with such
- * messages, and others would let the next communicator have them. */
+ * messages, and other MPIs would deliver them on the next communicator. */
 static void take_what_nobody_took(MPI_Comm comm)
 {
     int is_there = 0;
@@ -151,7 +151,7 @@ static rg_status note_ranks(rg__mpi *c, const int *ranks)
     return RG_OK;
 }
 
-/* Touches nothing that the engine's lock guards. */
+/* Uses nothing that the engine's lock guards. */
 static rg_status mpi_rendezvous(rg__comm *world, const int *ranks, int n,
                                 uint32_t id, rg__comm **comm_p)
 {
@@ -200,7 +200,7 @@ static bool is_among(int m, const int *ranks, int n)
     return false;
 }
 
-/* MPI does not say whom it waits for: those that never come, at least. */
+/* MPI does not say which ranks it waits for: at least those that never come. */
 static int mpi_awaited(rg__comm *base, int *ranks, int room)
 {
     const rg__mpi *c = (const rg__mpi *)base;
@@ -218,7 +218,7 @@ static void mpi_goodbye(rg__comm *world)
         rg__check_goodbye();
 }
 
-/* Asked of those that are awaited only. */
+/* Asked only about awaited members. */
 static rg__gone mpi_gone(rg__comm *base, int rank)
 {
     return rg__lost_is((const rg__mpi *)base, rank) ? RG__IS_LOST
@@ -318,7 +318,7 @@ static void note_mine(rg__mpi *c)
 static rg_status join(rg__mpi *c)
 {
     (void)c;
-    return RG_OK; /* what was found is in joined */
+    return RG_OK; /* the findings are in joined */
 }
 
 static rg__stage_fn first_stage(const rg__mpi *c)

@@ -1,9 +1,9 @@
 /* A comm of the mpi transport, and how an operation goes on.
  *
- * An operation is a row of stages. A stage is called when everything that it
- * needs of what was posted before is complete; it does a bounded piece of work,
- * posts what comes next, and says IN_PROGRESS, or how the operation has ended,
- * which it has not before all that was posted is complete. */
+ * An operation is a sequence of stages. A stage is called when all the earlier
+ * posts that it needs are complete; it does a bounded piece of work, posts what
+ * comes next, and returns IN_PROGRESS, or the operation's result once all that
+ * was posted is complete. */
 #ifndef RG_MPI_MPI_COMM_H
 #define RG_MPI_MPI_COMM_H
 
@@ -11,7 +11,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/transport/descriptor.h"
 
-/* Sets of so many members send messages to each other. MPI's own nonblocking
+/* Sets of at most so many send messages to each other. MPI's own nonblocking
  * collectives are for larger ones: they are no quicker, and Open MPI 4.1 tells
  * their failures to the error handler of MPI_COMM_WORLD, the program's. */
 #define RG__MPI_FEW   16
@@ -23,13 +23,13 @@ typedef struct rg__mpi rg__mpi;
 typedef struct rg__checked rg__checked; /* check.c */
 typedef rg_status (*rg__stage_fn)(rg__mpi *c);
 
-/* What each member brings where all are compared first. */
+/* What each member contributes if all are compared first. */
 typedef struct rg__brought {
     rg__descriptor descriptor;
     int64_t value[4]; /* AGREE */
 } rg__brought;
 
-/* Of an uneven form: what a member sends another, and what that expects. */
+/* Of an uneven form: what one member sends, and what the other expects. */
 typedef struct rg__pair {
     int32_t from, to;
     uint64_t sends, expects;
@@ -50,7 +50,7 @@ struct rg__mpi {
     rg__coll coll;
     int tag; /* of its messages: members that have started different things do
                 not take each other's */
-    rg__stage_fn stage, next; /* next: behind a comparison */
+    rg__stage_fn stage, next; /* next: after a comparison */
     uint64_t at, part;        /* elements done, and in flight */
     uint64_t done;            /* elements of the part that are computed */
     bool is_together; /* a reduction that each member computes completely */
@@ -69,7 +69,7 @@ struct rg__mpi {
     char *scratch;               /* of this operation; NULL: none */
     void *block;                 /* in which it lies; NULL: in small */
     uint64_t block_bytes;
-    _Alignas(16) char small[SMALL_SCRATCH]; /* where it lies if that does */
+    _Alignas(16) char small[SMALL_SCRATCH]; /* where small scratch lies */
 
     rg__checked *checked; /* NULL: not compared late */
     char *failed; /* what MPI has said when it failed; NULL: it has not */
@@ -79,32 +79,32 @@ struct rg__mpi {
 };
 
 /* stage.c */
-/* A sleep lasts half as long again as it should, so it is a small part of the
- * time that was waited already. */
+/* A sleep may overshoot by half, so it is a small part of the time waited so
+ * far. */
 #define RG__MPI_SLEEP_NS (RG__MS / 10)
 
-/* What a posting call has returned, as a stage returns it. */
+/* The result of a posting call, as a stage returns it. */
 rg_status rg__mpi_posted(const char *call, int code);
 /* Room for one more request, which then counts as in flight; NULL without
  * memory. */
 MPI_Request *rg__mpi_request(rg__mpi *c);
-/* What is posted from here on may go on during the next stage. */
+/* Operations posted from here on may go on during the next stage. */
 void rg__mpi_need_so_far(rg__mpi *c);
 /* Go on with that stage when all that was posted is complete, at once if it is
  * by now. */
 rg_status rg__mpi_then(rg__mpi *c, rg__stage_fn stage);
-/* Give the operation so much memory; it is freed when it has ended. like: where
- * what is copied to its beginning comes from, or what is copied from there
- * goes; parts of it are best aligned as rg__mpi_stride does. */
+/* Give the operation so much memory; it is freed when it has ended. like: the
+ * source of the copy to its beginning, or the destination of the copy from
+ * there; parts of it are best aligned as rg__mpi_stride does. */
 rg_status rg__mpi_scratch(rg__mpi *c, uint64_t bytes, const void *like);
 /* From one part of so many bytes to the next, all alike. */
 uint64_t rg__mpi_stride(uint64_t bytes);
 
 void rg__mpi_free_scratch(rg__mpi *c);
-/* Scratch of former operations stays for the next ones: at most so many bytes
- * of it. */
+/* Scratch of earlier operations is kept for the next ones, at most so many
+ * bytes. */
 void rg__mpi_keep_spares(uint64_t most);
-/* Is what is needed of what was posted complete? */
+/* Are the posts that are needed complete? */
 rg_status rg__mpi_await(rg__mpi *c);
 /* Polls of several idle sets take turns: is it too early to poll this set
  * again; it is no longer waited for; an operation starts. */

@@ -2,8 +2,8 @@
  * operation is one nonblocking collective on it, or several in a row.
  *
  * MPI is called under the engine's lock, by the threads that may (world.c), and
- * in the functions of regroup_mpi.h. Only making a communicator waits for
- * peers, namely those that have just agreed to make it. */
+ * in the functions of regroup_mpi.h. Only creating a communicator waits for
+ * peers, which have just agreed to create it. */
 #ifndef RG_MPI_MPI_PARTS_H
 #define RG_MPI_MPI_PARTS_H
 
@@ -27,7 +27,7 @@ rg_status rg__mpi_attach(rg__launched *mine_p,
 rg_status rg__mpi_gather(const void *mine, size_t bytes, void *all);
 void rg__mpi_detach(void);
 
-/* The world that rg_init has met, or MPI_COMM_NULL; Regroup's own. */
+/* The world that rg_init has attached to, or MPI_COMM_NULL; Regroup's own. */
 MPI_Comm rg__mpi_world(void);
 int rg__mpi_world_rank(void);
 
@@ -43,8 +43,8 @@ bool rg__mpi_is_multiple(void);
 /* MPI is initialised, and not finalised, or the world is a session's. */
 bool rg__mpi_is_up(void);
 
-/* ERR_REFUSED: a launcher has started several tasks, and MPI, whose world is
- * from, sees this one alone. */
+/* ERR_REFUSED: a launcher has started several tasks, but MPI, whose world is
+ * from, sees only this one. */
 rg_status rg__mpi_refuse_other(MPI_Comm from);
 
 rg__check_mode rg__mpi_check(void);
@@ -61,7 +61,7 @@ void rg__mpi_free(MPI_Comm *comm, const int *ranks, int n);
  * that the world was made from. */
 void rg__mpi_lend(MPI_Comm comm);
 
-/* What an MPI call has returned: RG_OK, or the sentence. */
+/* The result of an MPI call: RG_OK, or the sentence. */
 rg_status rg__mpi_status(const char *call, int code);
 
 /* --------------------------------------------------------------- transport */

@@ -1,5 +1,4 @@
-/* Reductions, by messages; in sets of many members by MPI, where it has the
- * type.
+/* Reductions, by messages; in sets of many members by MPI, if it has the type.
  *
  *   pairwise  the smallest, among 4, 8 or 16: recursive doubling; in each step
  *             a rank and its partner exchange all that they have gathered
@@ -11,8 +10,8 @@
  *             result to the ranks that need it
  *
  * So a slice is computed once, and all ranks get equal bits; F16 and BF16,
- * which MPI lacks, are added in float32; and from some KiB on it is quicker
- * than MPI's own collectives, since every byte travels twice and is added once.
+ * which MPI lacks, are added in float32; and from some KiB on it is faster than
+ * MPI's own collectives, since every byte travels twice and is added once.
  *
  *   REDUCE           the slices go to the root only
  *   REDUCE_SCATTER   a rank's slice is its part of the result: they stay */
@@ -26,7 +25,7 @@
 #define AT_ONCE     ((uint64_t)4 << 10) /* shorter messages: Open MPI's sm */
 #define TOGETHER    ((uint64_t)24 << 10)
 #define HEARD       ((uint64_t)48 << 10) /* up to so many from all others */
-#define TO_ROOT     ((uint64_t)2 << 20)  /* bytes, of all who send */
+#define TO_ROOT     ((uint64_t)2 << 20)  /* bytes, of all senders */
 #define ROUND_BYTES ((uint64_t)2 << 20)
 #define BLOCK_BYTES ((size_t)16 << 10)
 #define CHUNK       ((uint64_t)1 << 27) /* elements of one call */
@@ -93,8 +92,8 @@ static rg_status finish(rg__mpi *c)
     return c->at == o->count ? RG_OK : RG_IN_PROGRESS;
 }
 
-/* Of numbers of which some are NaN, MPI may give each rank another one; a
- * result that one rank has computed is for all. */
+/* If some numbers are NaN, MPI may give each rank a different one; here one
+ * rank computes the result for all. */
 static bool depends_on_order(const rg__coll *o)
 {
     return (o->op == RG_MIN || o->op == RG_MAX) &&
@@ -144,7 +143,7 @@ static rg_status post_reduce(rg__mpi *c)
 }
 
 /* MPI_IN_PLACE is for all ranks or for none, else sums are wrong; here each has
- * chosen for itself, or stands in for a join. done: elements of the part. */
+ * chosen for itself, or has joined. done: elements of the part. */
 static rg_status set_aside(rg__mpi *c)
 {
     const char *send = (const char *)c->coll.send;
@@ -201,8 +200,8 @@ static rg_status whole(rg__mpi *c)
 
 /* ------------------------------------------------------------- by messages */
 
-/* Of this round, in elements: where the slice of rank r begins in the whole,
- * and how long it is. */
+/* Of this round, in elements: where the slice of rank r begins in all data, and
+ * its length. */
 typedef struct slice {
     uint64_t at, count;
 } slice;
@@ -240,8 +239,8 @@ static uint64_t stride(const rg__mpi *c)
     return rg__mpi_stride(bytes_of(c, slice_of(c, c->rank).count));
 }
 
-/* Scratch: what others send for my slice, one behind the other; behind them,
- * where nobody else has room for it, my result. */
+/* Scratch: what others send for my slice, one after the other; after them my
+ * result, if there is no room for it elsewhere. */
 static char *received_from(const rg__mpi *c, int r)
 {
     const uint64_t index = (uint64_t)((r - c->rank + c->n) % c->n) - 1;
@@ -281,7 +280,7 @@ static rg_status exchange_results(rg__mpi *c)
 }
 
 /* Elements [at, at + count) of my slice, of all members in rank order. More
- * than rg__combine takes at a time are taken in turns. */
+ * members than rg__combine takes at a time are taken in turns. */
 static void combine(const rg__mpi *c, uint64_t at, size_t count, void *out)
 {
     const void *src[RG__SOURCES_MAX];
@@ -300,8 +299,8 @@ static const char *own_send(const rg__mpi *c)
     return (const char *)c->coll.send + bytes_of(c, slice_of(c, c->rank).at);
 }
 
-/* In place, my own send lies where the result goes. What is added first is read
- * before it is written to; else it goes by way of a block. */
+/* In place, my own send lies where the result goes. If it is added first it is
+ * read before it is written to; else it goes by way of a block. */
 static bool is_written_early(const rg__mpi *c)
 {
     return c->rank > 1 && my_result(c) == own_send(c);
@@ -333,8 +332,8 @@ static rg_status compute(rg__mpi *c)
                                         : exchange_results(c);
 }
 
-/* What is sent may be on its way for longer than what comes, but where the
- * result is going to be written over it at once. */
+/* Sends may outlast receives, unless the result is about to overwrite them at
+ * once. */
 static rg_status post_round(rg__mpi *c)
 {
     c->done = 0;
@@ -391,8 +390,8 @@ static rg_status next_round(rg__mpi *c)
 
 /* ------------------------------------------------------------------ to root */
 
-/* What is added first is read before it is written to: what one of the first
- * two others has sent may come where the result goes; -1: it may not. */
+/* The first addend is read before it is written to: data of one of the first
+ * two others may be received where the result goes; -1: they may not. */
 static int comes_there(const rg__mpi *c)
 {
     const bool is_in_place = c->coll.send == c->coll.recv;
@@ -468,8 +467,8 @@ static bool goes_to_root(const rg__mpi *c)
 
 /* ----------------------------------------------------------------- in pairs */
 
-/* done: how far away this step's partner is. What this rank and those that it
- * has met have brought lies in recv, at first in send. */
+/* done: the distance of this step's partner. The data of this rank and those
+ * that it has exchanged with lie in recv, at first in send. */
 static const void *brought_so_far(const rg__mpi *c)
 {
     return c->done == 1 ? c->coll.send : c->coll.recv;
@@ -527,7 +526,7 @@ static bool goes_pairwise(const rg__mpi *c)
 
 /* ------------------------------------------------------------------ choice */
 
-/* Messages that MPI sends at once are worth a step more. */
+/* Messages that MPI sends at once are worth another step. */
 static bool goes_together(const rg__mpi *c)
 {
     const uint64_t bytes = bytes_of(c, c->coll.count);

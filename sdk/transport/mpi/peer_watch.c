@@ -23,7 +23,7 @@
 #include "sdk/transport/mpi/mpi_parts.h"
 
 #define LOOK_MS  100
-#define DRAIN_NS (200 * RG__MS)  /* what was sent has come by then */
+#define DRAIN_NS (200 * RG__MS)  /* what it sent has arrived by then */
 #define END_NS   (5000 * RG__MS) /* of a call that a dead process is to join */
 
 static struct watch {
@@ -31,7 +31,7 @@ static struct watch {
     pthread_t thread;
     bool is_running, wants_stop;
     int event;                  /* rung when something here has changed */
-    struct pollfd *polled;      /* by rank, and the event behind them; owned */
+    struct pollfd *polled;      /* by rank, and then the event; owned */
     _Atomic uint64_t *ended_ns; /* by rank, 0: it lives; owned */
     _Atomic int size;           /* of the world, 0: not known yet */
     _Atomic uint64_t any_ns;    /* when the first one ended */
@@ -62,7 +62,7 @@ static bool waits_for(const rg__wait *w, int rank)
     return w->ranks == NULL;
 }
 
-/* The first that the call waits for in vain; -1: none. */
+/* The first ended process that the call waits for; -1: none. */
 static int find_ended(const rg__wait *w, uint64_t now)
 {
     for (int r = 0; r < watch.size; r++) {
@@ -76,8 +76,8 @@ static int find_ended(const rg__wait *w, uint64_t now)
 static void end_process(const char *call, uint64_t ms, const char *why)
 {
     rg__log(RG__ERROR, "mpi",
-            "%s has not returned for %llu ms%s; nothing can call it back, and "
-            "this process ends",
+            "%s has not returned for %llu ms%s; it can't be cancelled, so this "
+            "process ends",
             call, (unsigned long long)ms, why);
     _exit(EX_TEMPFAIL);
 }

@@ -1,14 +1,14 @@
 /* Processes of the world on this host that end, and calls of MPI that wait for
  * others.
  *
- * MPI itself may never say that a process is dead, and a call that waits for
- * one cannot be called back. So one thread, from the meeting to the end of
- * part, holds a pidfd for each process of the world on this host. A call that
- * may wait is announced to it: it says so when the call takes long, and ends
- * this process where the call can never return, since a member has ended, or
- * where the deadline of all operations (REGROUP_OP_TIMEOUT) has passed.
+ * MPI itself may never report that a process is dead, and a call that waits for
+ * one cannot be cancelled. So one thread, from attach to the end of detach,
+ * holds a pidfd for each process of the world on this host. A call that may
+ * wait is announced to it: it logs that the call takes long, and ends this
+ * process if the call can never return, since a member has ended, or if the
+ * deadline of all operations (REGROUP_OP_TIMEOUT) has passed.
  *
- * Processes of other hosts are the launcher's to watch.
+ * The launcher watches processes of other hosts.
  *
  * Failpoints: the name of each such call.
  * Threads: any. The thread calls no MPI. */
@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A process as others on its host find it; 0: it can't be watched. */
+/* How others on the host find a process; 0: it can't be watched. */
 typedef struct rg__pid {
     int32_t pid;
     uint64_t space; /* its numbers' */
@@ -37,7 +37,7 @@ rg_status rg__watch_world(const rg__pid *all, int size);
 /* The slot of rg__launcher. */
 void rg__watch_tell(void (*lost)(void *arg, int rank), void *arg);
 
-/* Has that rank's process ended, so long ago that what it had sent has come? */
+/* Has that rank's process ended, so long ago that all it sent has arrived? */
 bool rg__watch_has_ended(int rank);
 /* Has any? */
 bool rg__watch_has_any_ended(void);

@@ -11,7 +11,7 @@
 #if MPI_VERSION >= 4
 typedef MPI_Session handle;
 #else
-typedef void *handle; /* Open MPI 5's, for which 4.1's header has no name */
+typedef void *handle; /* Open MPI 5's, which 4.1's header does not name */
 #endif
 
 #define TAG        "regroup.world"
@@ -75,7 +75,7 @@ static rg_status begin(void)
     return st;
 }
 
-/* What was asked for need not be what there is. */
+/* MPI may provide another level than was asked for. */
 static int level_of_session(void)
 {
     static const struct {
@@ -98,7 +98,7 @@ static int level_of_session(void)
 }
 
 /* "mpi://WORLD, mpi://SELF", and whether the one is among them: MPICH 4.0 ends
- * the process that asks for one that is not. */
+ * a process that asks for a set that is not. */
 static bool find_pset(const char *pset, char names[NAMES_MAX])
 {
     size_t used = 0;
@@ -118,8 +118,8 @@ static bool find_pset(const char *pset, char names[NAMES_MAX])
     return is_found;
 }
 
-/* Open MPI 5.0 crashes in a session behind the end of the last one: there is
- * one for the whole process, also where a set is not found. */
+/* Open MPI 5.0 crashes in a session after the end of the last one: there is one
+ * for the whole process, even if a set is not found. */
 rg_status rg__session_open(const char *pset)
 {
     char names[NAMES_MAX];

@@ -1,6 +1,6 @@
-/* A session of MPI's, which is Regroup's own: a world from a process set that
- * has a name, without MPI_Init. Its functions are looked up, since the library
- * for Open MPI is built with 4.1, which has none, and serves 5 as well.
+/* An MPI session of Regroup's own: a world from a named process set, without
+ * MPI_Init. Its functions are looked up, since the library for Open MPI is
+ * built with 4.1, which has none, and serves 5 as well.
  *
  * Threads: those that may attach and detach (../launcher.h). */
 #ifndef RG_MPI_SESSION_H
@@ -14,7 +14,7 @@ rg_status rg__session_open(const char *pset);
 /* A communicator of the processes of the set, in its order, and the thread
  * level. The caller frees it before close. Collective over them. */
 rg_status rg__session_meet(const char *pset, MPI_Comm *comm_p, int *level_p);
-/* From meet to close. */
+/* From attach to close. */
 bool rg__session_has_world(void);
 /* Harmless without a session. */
 void rg__session_close(void);

@@ -1,5 +1,5 @@
-/* What the stages of an operation post, wait for, and keep their data in
- * (mpi_comm.h). */
+/* What the stages of an operation post and wait for, and where they keep their
+ * data (mpi_comm.h). */
 #include <stdlib.h>
 
 #include "sdk/base/clock.h"
@@ -10,14 +10,14 @@
 #define BACKOFF_PART 16
 #define BACKOFF_MOST 4
 #define SPARE_MOST   ((uint64_t)16 << 20)
-/* Copies are slow to a place that lies, modulo a page, a few bytes after their
+/* Copies are slow to a place that is, modulo a page, a few bytes after the
  * source. So scratch is aligned as the program's memory is: rg_alloc memory
  * begins at a page, malloc's 16 bytes after it. */
 #define PAGE ((uint64_t)4096)
 
 /* Guarded by the engine's lock. */
 static int waiting;         /* comms that were polled without success */
-static uint64_t started_ns; /* the newest operation beside those */
+static uint64_t started_ns; /* the newest operation besides those */
 
 /* ----------------------------------------------------------------- scratch */
 
@@ -31,7 +31,7 @@ typedef struct spare {
 
 static spare *spares;
 
-/* The newest stay, up to so many bytes. */
+/* Keep the newest, up to so many bytes. */
 void rg__mpi_keep_spares(uint64_t most)
 {
     spare **at = &spares;
@@ -128,8 +128,8 @@ rg_status rg__mpi_scratch(rg__mpi *c, uint64_t bytes, const void *like)
     take_block(c, bytes + PAGE);
     if (c->block == NULL)
         return rg__fail(RG_ERR_MEMORY,
-                        "no memory for the %llu bytes that an operation on "
-                        "%s needs by the way",
+                        "no memory for the %llu bytes that an operation on %s "
+                        "needs meanwhile",
                         (unsigned long long)bytes, rg__set_words(c->id).text);
     c->scratch = (char *)c->block + (uintptr_t)like % PAGE;
     return RG_OK;
@@ -151,7 +151,7 @@ void rg__mpi_note_no_wait(rg__mpi *c)
 
 /* Polling a set that is not ready makes MPI look at all sets, and yield. So
  * when several are in flight, a set that has waited for long is polled again
- * only after a part of that time, and makes room for what has just started. */
+ * only after a part of that time, in favour of those that have just started. */
 static uint64_t part_of_wait(const rg__mpi *c, uint64_t part)
 {
     return at_most((c->looked_ns - c->since_ns) / part, RG__MPI_SLEEP_NS);

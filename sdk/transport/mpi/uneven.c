@@ -1,7 +1,7 @@
 /* The uneven forms: what two members send and expect of each other is compared.
  *
  *   each    before a byte moves: each member tells each other what it sends,
- *           and all tell all what they have found; the set goes on
+ *   and all tell all what they have found; the set goes on
  *   late    a member's count goes before its data, and the data are received
  *           once it was the expected one; a member that finds a difference
  *           tells all, and the set is over

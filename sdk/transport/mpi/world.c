@@ -1,4 +1,4 @@
-/* MPI as a launcher: attaching, and who initialises and finalises what.
+/* MPI as a launcher: attaching, and which side initialises and finalises what.
  *
  * The program may finalise MPI while Regroup's world is open. MPI tells it by
  * deleting an attribute of MPI_COMM_SELF, the first thing that MPI_Finalize
@@ -28,7 +28,7 @@ static struct world {
     bool is_ours;     /* rg_init has initialised MPI */
     bool is_handed;   /* handed is one */
     bool is_attached; /* comm is there */
-    bool is_parting;  /* there is nobody to tell when MPI ends */
+    bool is_parting;  /* no function is to be called when MPI ends */
     rg__check_mode check;
     pthread_t thread; /* that may call MPI where level is low */
     void (*ended)(void *arg, const char *why);
@@ -95,7 +95,7 @@ rg_status rg__mpi_status(const char *call, int code)
 
 /* ---------------------------------------------------------------- attaching */
 
-/* Variables by which the launchers of MPI tell a process who it is. */
+/* Variables by which the launchers of MPI tell a process its rank. */
 static const char *const launched_by[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                           "PMI_RANK", "PMIX_RANK"};
 
@@ -138,7 +138,7 @@ static rg_status begin_mpi(MPI_Comm *from_p)
     if (is_finalised)
         return rg__fail(RG_ERR_INVALID,
                         "MPI was finalised before rg_init; call MPI_Finalize "
-                        "behind rg_finalize");
+                        "after rg_finalize");
     if (!is_initialised) {
         rg__wait wait = {.call = "MPI_Init_thread"};
         rg__watch_enter(&wait);
@@ -162,7 +162,7 @@ static rg_status note_thread(void)
         return RG_OK;
     return rg__fail(RG_ERR_INVALID,
                     "rg_init was called by a thread that may not call MPI; "
-                    "call it from the one that has called MPI_Init, or ask for "
+                    "call it from the one that called MPI_Init, or ask for "
                     "MPI_THREAD_MULTIPLE there");
 }
 
@@ -186,8 +186,8 @@ static bool wants_to_be_alone(void)
 }
 
 /* Under the mpirun of another MPI, or an srun that it does not know, each task
- * is an MPI_COMM_WORLD of one, and the program would run as often, each time
- * alone. */
+ * is an MPI_COMM_WORLD of one, and the program would run that many times, each
+ * time alone. */
 rg_status rg__mpi_refuse_other(MPI_Comm from)
 {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
@@ -201,10 +201,10 @@ rg_status rg__mpi_refuse_other(MPI_Comm from)
         if (value != NULL && strtol(value, NULL, 10) > 1 &&
             is_told_by(sizes[i]))
             return rg__fail(RG_ERR_REFUSED,
-                            "a launcher started %s tasks (%s), and the MPI of "
-                            "this program sees itself alone: each would be a "
-                            "world of its own; start it with the mpirun of the "
-                            "MPI that it is linked with, or with an srun that "
+                            "a launcher started %s tasks (%s), but the MPI of "
+                            "this program sees only one: each would be a world "
+                            "of its own; start it with the mpirun of the MPI "
+                            "that it is linked with, or with an srun that "
                             "knows that MPI (srun --mpi=list)",
                             value, sizes[i]);
     }
@@ -271,7 +271,7 @@ static rg_status find_host(rg__launched *mine)
     return st;
 }
 
-/* What each process shows of itself, for those of its host. */
+/* What each process publishes for the others of its host. */
 typedef struct shown {
     rg__pid pid;
     int32_t host_leader;
@@ -410,7 +410,7 @@ static void part(void)
     if (rg__lost_any()) {
         rg__log(RG__WARN, "mpi",
                 "peers are lost: MPI stays as it is, since MPI_Finalize may "
-                "wait for them for ever; end with _exit");
+                "wait for them forever; end with _exit");
         return;
     }
     if (world.keyval != MPI_KEYVAL_INVALID) {
@@ -450,7 +450,7 @@ rg_status rg__mpi_create(const int *ranks, int n, uint32_t id, MPI_Comm *comm_p)
                                          (int)(id % RG__MPI_TAGS), comm_p));
     rg__watch_leave(&wait);
     MPI_Group_free(&group);
-    if (st == RG_OK) /* MPICH gives it none of its parent's */
+    if (st == RG_OK) /* MPICH does not inherit its parent's */
         st =
             rg__mpi_status("MPI_Comm_set_errhandler",
                            MPI_Comm_set_errhandler(*comm_p, MPI_ERRORS_RETURN));

@@ -2,7 +2,7 @@
  * Both ends are little-endian; another machine's magic does not match.
  *
  *   connecting                          accepting
- *   HELLO      who, to whom      ->
+ *   HELLO      from, to          ->
  *                                <-     ANSWER   proves the key
  *                                 |     LATER    not in that generation yet
  *   PROOF      proves the key    ->
@@ -15,7 +15,7 @@
  *            process ends
  *
  * Threads: functions without state. Everything here takes bytes from any
- * sender; what passes is in range and has the right length. */
+ * sender; a frame that passes is in range and has the right length. */
 #ifndef RG_TCP_FRAME_H
 #define RG_TCP_FRAME_H
 
@@ -48,8 +48,8 @@ typedef struct rg__frame {
 
 _Static_assert(sizeof(rg__frame) == 32, "no gaps");
 
-/* What the proofs are made over: HELLO over what it says; ANSWER and PROOF over
- * the whole HELLO and the answer's number. */
+/* What the proofs cover: HELLO its own content; ANSWER and PROOF the whole
+ * HELLO and the answer's number. */
 #define HELLO_LABEL  "regroup data hello"
 #define ANSWER_LABEL "regroup data answer"
 #define PROOF_LABEL  "regroup data proof"
@@ -97,7 +97,7 @@ typedef struct rg__block {
 
 uint32_t rg__block_bytes(uint32_t descriptors, uint32_t data_bytes);
 
-/* The block at the begin of n bytes. false: they are none. */
+/* The block at the beginning of n bytes. false: it is malformed. */
 bool rg__block_read(const char *at, size_t n, rg__block *block);
 
 #endif

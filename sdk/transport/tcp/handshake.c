@@ -54,7 +54,7 @@ struct rg__guest {
 
 /* ----------------------------------------------------------------- messages */
 
-/* A frame with a fixed body, into `in`; IN_PROGRESS while it is not whole,
+/* A frame with a fixed body, into `in`; IN_PROGRESS while it is incomplete,
  * ERR_INVALID when it is another one, or the connection has ended. */
 static rg_status read_message(int fd, char *in, size_t *at, rg__frame_kind kind,
                               size_t body)
@@ -144,7 +144,7 @@ static void attempt_failed(rg__link *l, const char *why, uint64_t now)
     if (l->failing_ns == 0)
         l->failing_ns = now;
     if (now - l->failing_ns > GIVE_UP_NS)
-        rg__link_break(l, "connecting to %s port %u fails: %s",
+        rg__link_break(l, "connecting to %s port %u failed: %s",
                        l->net->address[place->host].text, place->port, why);
     else
         try_later(l, now);
@@ -225,7 +225,7 @@ static void prove(rg__link *l, uint64_t now)
     memcpy(&a, l->greeting + sizeof(rg__frame), sizeof a);
     if (!rg__mac_is(a.mac, net->key, ANSWER_LABEL, &l->hello, sizeof l->hello,
                     a.nonce, sizeof a.nonce)) {
-        attempt_failed(l, "who listens there does not know the job's key", now);
+        attempt_failed(l, "its listener does not know the job's key", now);
         return;
     }
     rg__mac_make(p.mac, net->key, PROOF_LABEL, &l->hello, sizeof l->hello,
@@ -307,7 +307,7 @@ static void add_guest(rg__net *net, int fd, uint64_t now)
         return;
     }
     if (net->guest_count[GUEST_UNKNOWN] >= UNKNOWN_MAX)
-        drop_oldest(net, GUEST_UNKNOWN, "too many that say nothing");
+        drop_oldest(net, GUEST_UNKNOWN, "too many that send nothing");
     g->watched = (rg__watched){WATCHED_GUEST, fd, NOT_WATCHED};
     g->net = net;
     g->since_ns = now;
@@ -318,8 +318,8 @@ static void add_guest(rg__net *net, int fd, uint64_t now)
     rg__handshake_guest(g); /* it may have sent everything already */
 }
 
-/* No descriptor is left: strangers give theirs back, or else we don't listen
- * for a while, so that no thread is woken for what can't be accepted. */
+/* No descriptor is left: close strangers' connections, or else don't listen for
+ * a while, so that no thread is woken for what can't be accepted. */
 static void on_no_descriptor(rg__net *net, uint64_t now)
 {
     if (net->guest_count[GUEST_UNKNOWN] > 0) {
@@ -364,12 +364,12 @@ static const char *hello_fault(const rg__net *net, const rg__data_hello *h)
     if (who->version != FRAME_VERSION)
         return "its library has another version";
     if (who->generation != net->generation)
-        return "it is of another generation";
+        return "it is in another generation";
     if (who->to != net->rank || !is_same(who->to_id, net->member[net->rank]))
         return "it wants another worker";
     if (who->from < 0 || who->from >= net->rank ||
         !is_same(who->from_id, net->member[who->from]))
-        return "it is no member of this generation";
+        return "it is not a member of this generation";
     return NULL;
 }
 
@@ -463,7 +463,7 @@ void rg__handshake_guest(rg__guest *g)
     if (st == RG_IN_PROGRESS)
         return;
     if (st != RG_OK)
-        drop_guest(g, "it does not speak as a worker does");
+        drop_guest(g, "it does not speak the protocol of workers");
     else if (is_new)
         on_hello(g);
     else
@@ -479,7 +479,7 @@ void rg__handshake_turn_out(rg__net *net, uint64_t now)
             (g->state == GUEST_ASKED && been > ASKED_NS))
             drop_guest(g, "it says nothing");
         else if (g->state == GUEST_LEFT && been > LEFT_NS)
-            drop_guest(g, "it has come for a set that is none here");
+            drop_guest(g, "it has come for a set that is not here");
     }
 }
 

@@ -97,7 +97,7 @@ void rg__link_up(rg__link *l, int fd)
 }
 
 /* Bytes that wait for an acknowledgement while the kernel sends them again, 0:
- * none. A closed window is no such wait: its owner's kernel answers. */
+ * none. A closed window does not count: its owner's kernel answers. */
 static uint64_t unacked(const rg__link *l)
 {
     struct tcp_info info;
@@ -203,8 +203,8 @@ size_t rg__link_flush(rg__link *l, const void *body)
 
 /* ------------------------------------------------------------------ reading */
 
-/* Read into `to` first and what comes behind it into the link's own room,
- * which must be empty if n > 0. Returns the bytes in `to`. */
+/* Read into `to` first and what follows into the link's own room, which must be
+ * empty if n > 0. Returns the bytes in `to`. */
 static size_t receive(rg__link *l, void *to, size_t n)
 {
     if ((l->wants & EPOLLIN) != 0)

@@ -60,7 +60,7 @@ static void *wait_for_sockets(void *arg)
     }
 }
 
-/* No signal of the program's is for this thread. */
+/* This thread takes none of the program's signals. */
 static rg_status start_thread(rg__net *net)
 {
     sigset_t all, before;
@@ -210,7 +210,7 @@ static void on_link_event(rg__link *l, uint32_t events)
     }
     l->wants = 0;
     if ((events & (EPOLLHUP | EPOLLERR)) != 0)
-        rg__net_unwatch(l->net, &l->watched); /* told for ever otherwise */
+        rg__net_unwatch(l->net, &l->watched); /* reported forever otherwise */
     else
         rg__net_watch(l->net, &l->watched, 0);
 }

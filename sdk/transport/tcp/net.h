@@ -140,15 +140,15 @@ void rg__link_destroy(rg__link *link); /* says BYE; NULL is allowed */
 /* A socket whose other end has proved that it is the link's peer. */
 void rg__link_up(rg__link *link, int fd);
 
-/* Has the peer's kernel been silent for a while about what was sent to it? A
- * slow reader is not: its kernel answers. */
+/* Has the peer's kernel sent no acknowledgement for a while? That of a slow
+ * reader answers. */
 typedef struct rg__link_wait {
     bool is_stuck;
     uint64_t bytes, waited_ms; /* none of them acknowledged; 0: it is not up */
 } rg__link_wait;
 rg__link_wait rg__link_look(rg__link *link, uint64_t now);
 
-/* The connection is of no use any more; that is reported after a while, if the
+/* The connection is of no more use; report that after a while, if the
  * generation still lives by then. */
 void rg__link_break(rg__link *link, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -168,7 +168,7 @@ const rg__frame *rg__link_head(rg__link *link);
 /* Read at most n bytes of its body. */
 size_t rg__link_read(rg__link *link, void *to, size_t n);
 
-/* A head without a body is taken like this. */
+/* This also takes a head without a body. */
 void rg__link_take(rg__link *link);
 
 static inline bool rg__link_is_settled(const rg__link *link)
