@@ -16,7 +16,7 @@
 typedef struct round {
     rg_status bad;  /* of this rank's arguments */
     uint32_t id;    /* proposed here */
-    uint32_t found; /* set of the name that lives here, 0: none */
+    uint32_t found; /* live set of that name here, 0: none */
     bool is_other;  /* with other members */
     int rank;       /* of this process in the world */
 } round;
@@ -132,7 +132,7 @@ static rg_status make_among(rg_ctx *ctx, const rg__set_request *w, round *r,
     return st;
 }
 
-/* What is wrong here is told to all, so that they fail together. */
+/* Tell all members of a mistake here, so that they fail together. */
 static rg_status prepare(rg_ctx *ctx, rg__set_request *w, bool has_place,
                          rg_set **fresh_p)
 {

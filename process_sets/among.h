@@ -12,8 +12,8 @@ typedef rg_status (*rg__among_fn)(void *arg, const int64_t in[RG__AMONG],
                                   int64_t out[RG__AMONG]);
 
 /* rg_set_create for n different ranks of the world, of which this is one,
- * collective over those alone: what is wrong on one of them fails on all.
- * bad: RG_OK, or why this rank has no ranks. */
+ * collective over those alone: a mistake on one of them fails on all. bad:
+ * RG_OK, or why this rank has no ranks. */
 RG_INNER rg_status rg__set_create_among(rg_ctx *ctx, rg_status bad,
                                         const int *ranks, int n,
                                         const rg_set_params *params,

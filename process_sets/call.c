@@ -1,4 +1,4 @@
-/* The arguments of a collective: looked at before anything is started. */
+/* The arguments of a collective: checked before anything is started. */
 #include "process_sets/call.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ rg_status rg__call_set_type(rg__call *c, rg_type type)
     return RG_OK;
 }
 
-/* A scale of 1 is none, as is either zero; lower rooms only know 0. */
+/* A scale of 1 means none, as does either zero; lower rooms only know 0. */
 static double scale_of(double scale)
 {
     return scale == 1 || scale == 0 ? 0 : scale;
@@ -149,7 +149,7 @@ rg_status rg__call_check_buffer(const rg__call *c, const void *p,
     if (count > 0 && p == NULL)
         return rg__fail(RG_ERR_INVALID, "%s of %llu elements got a NULL buffer",
                         c->what, (unsigned long long)count);
-    uint64_t bytes; /* a product is quicker than two divisions */
+    uint64_t bytes; /* a product is faster than two divisions */
     if (__builtin_mul_overflow(count, c->element * (uint64_t)copies, &bytes) ||
         bytes > PTRDIFF_MAX)
         return rg__fail(RG_ERR_INVALID,

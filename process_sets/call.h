@@ -1,8 +1,8 @@
 /* The arguments of a collective, while they are checked: a mistake in them is
  * ERR_INVALID on the rank that made it, before any rank waits.
  *
- * Threads: a call is its thread's alone. Ownership: the arrays that it makes
- * are the start's, and go with it. */
+ * Threads: a call belongs to one thread. Ownership: the arrays that it makes
+ * belong to the start, and are freed with it. */
 #ifndef RG_PROCESS_SETS_CALL_H
 #define RG_PROCESS_SETS_CALL_H
 
@@ -32,7 +32,7 @@ rg_status rg__call_begin_rooted(rg__call *c, const char *what, rg_set *set,
                                 rg__kind kind, rg_type type,
                                 const rg_op_params *params, rg_req **req_p);
 
-/* Enough to look at a root. */
+/* Enough to check a root. */
 rg_status rg__call_know_size(rg__call *c);
 
 rg_status rg__call_set_type(rg__call *c, rg_type type);
@@ -75,8 +75,8 @@ rg_status rg__call_make_arrays(rg__call *c, size_t n);
 rg_status rg__call_copy_parts(rg__call *c, int i, const uint64_t *counts,
                               const uint64_t *places, rg__parts *p);
 
-/* Does anything at `p` overlap with the parts of `all`, the own one at its own
- * place left out? */
+/* Does anything at `p` overlap with the parts of `all`, except for the own one
+ * at its own place? */
 rg_status rg__call_check_apart(const rg__call *c, const char *p, uint64_t count,
                                const void *whole, const rg__parts *all);
 

@@ -94,8 +94,8 @@ static rg_status open_rule(rg_ctx *ctx, const rg__membership *now,
     return st;
 }
 
-/* A newcomer lacks the rule until it calls rg_set_create_by: all wait for that.
- */
+/* A newcomer lacks the rule until it calls rg_set_create_by: all wait for
+ * that. */
 static rg_status apply(rg_ctx *ctx, const rg__membership *now, const rule *r)
 {
     static const uint64_t tag = UINT64_C(0x72756c6500000000); /* "rule" */

@@ -1,8 +1,8 @@
 /* Sets that an elastic program declares before the door, where no worker has a
- * rank yet. In the first generation all have declared the same and make it, by
- * counting ids up, without another word. Later on a newcomer finds what it has
- * declared in the table that it takes over: by name, else by order. What is not
- * there any more has ended. */
+ * rank yet. In the first generation all have declared the same sets and make
+ * them, counting ids up, without further messages. Later a newcomer finds its
+ * declared sets in the table that it takes over: by name, else by order. Those
+ * that are missing there have ended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Sets on the device: opening it, connecting sets, and the way of an operation.
  *
  * Members meet on the set's host channel, which is fenced by its generation:
- * each puts down a card, the first also where all are to meet in NCCL. All look
- * at the same cards and come to the same answer, so they fail together. */
+ * each contributes a card, the first also the rendezvous for NCCL. All look at
+ * the same cards and come to the same answer, so they fail together. */
 #include "process_sets/sets.h"
 
 #include <stdio.h>
@@ -60,7 +60,7 @@ static rg_status read_params(const rg_device_params *params,
     return RG_OK;
 }
 
-/* A program that is static, or has called rg_world_wait, has its generation
+/* A static program, or one that has called rg_world_wait, has its generation
  * already. */
 static rg_status begin_now(rg_ctx *ctx)
 {
@@ -167,8 +167,8 @@ static bool is_connected(const rg_set *set)
                             rg__engine_generation(ctx->engine));
 }
 
-/* A set that is found again by its name has been connected since rg_run began,
- * on all its members. */
+/* A set found again by its name has been connected since rg_run began, on all
+ * its members. */
 rg_status rg__set_connect(rg_set *set)
 {
     if (is_connected(set))
@@ -177,8 +177,8 @@ rg_status rg__set_connect(rg_set *set)
     return rank < 0 ? RG_OK : connect_members(set, n, rank);
 }
 
-/* The ids of the sets that were made for the device, in the order that all
- * ranks have; *ids_p is owned by the caller. */
+/* The ids of the sets that were made for the device, in the same order on all
+ * ranks; *ids_p is owned by the caller. */
 static int list_sets(rg__sets *sets, uint32_t **ids_p)
 {
     int n = 0, i = 0;

@@ -124,8 +124,8 @@ rg_status rg_set_list(rg_ctx *ctx, rg_set_info *info, int room, int *n_p)
 
 /* -------------------------------------------------------------------- each */
 
-/* On this rank, where a split may have ended that lives on others: it is shown
- * without members then. Table's lock held. */
+/* On this rank; a split that has ended here but lives on others is shown
+ * without members. Table's lock held. */
 static bool is_shown(rg__sets *sets, const rg_set *set)
 {
     return !set->is_ended || (set->kind == SPLIT && !set->is_over &&
@@ -138,7 +138,7 @@ static bool is_closed(const rg_set *set, const rg__membership *now)
            (set->kind == RULE && set->opened != now->generation);
 }
 
-/* False without memory, and of a set that has not come to this generation. */
+/* False without memory, and for a set that has not come to this generation. */
 static bool show_set(const rg_set *set, const rg__membership *now,
                      rg__set_info *out)
 {

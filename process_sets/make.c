@@ -27,13 +27,13 @@ rg_status rg__set_request_resolve(rg__set_request *w)
     return RG_OK;
 }
 
-/* What one rank brings to a round, and what the ranks make of it. */
+/* What one rank contributes to a round, and the result over the ranks. */
 typedef struct round {
     int rounds;        /* this one counted */
-    uint32_t from;     /* ids below are out of the question */
+    uint32_t from;     /* lower ids are not possible */
     uint32_t proposed; /* 0: none is free */
     uint32_t found;    /* live set with the name here, 0: none */
-    int64_t id[2];     /* highest and lowest that the ranks brought */
+    int64_t id[2];     /* highest and lowest that the ranks contributed */
     int64_t name[2];
 } round;
 
@@ -79,7 +79,7 @@ static rg_status check_round(const round *r)
 }
 
 /* Some ranks have a set of that name and others don't. A rank that only took it
- * over from another's table lets it go; a rank whose program holds it has not
+ * over from another's table drops it; a rank whose program holds it has not
  * destroyed it. */
 static rg_status settle_name(rg_ctx *ctx, const rg__set_request *w,
                              const round *r)
@@ -200,8 +200,8 @@ static bool has_members(const rg_set *set, const rg__set_request *w)
 }
 
 /* A split lives for some colours and has ended for others, which make theirs
- * again under the same id. *is_done_p stays false if some ranks gave it back
- * while it lived. */
+ * again under the same id. *is_done_p stays false if some ranks gave back a
+ * live one. */
 static rg_status mend_split(rg_ctx *ctx, const rg__set_request *w,
                             const round *r, rg_set *fresh, rg_set **set_p,
                             bool *is_done_p)
@@ -243,7 +243,7 @@ static rg_status settle(rg_ctx *ctx, const rg__set_request *w, const round *r,
     return st == RG_OK && !*is_done_p ? settle_name(ctx, w, r) : st;
 }
 
-/* No set has that name. *is_done_p stays false if ranks have brought different
+/* No set has that name. *is_done_p stays false if ranks proposed different
  * ids. */
 static rg_status make_new(rg_ctx *ctx, const rg__set_request *w, const round *r,
                           rg_set *fresh, rg_set **set_p, bool *is_done_p)

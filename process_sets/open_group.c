@@ -1,7 +1,7 @@
 /* The group that a thread has open: its operations are noted, and started
  * together by rg_group_end (sdk/core/group.c); those on device memory as one
- * launch for each set and stream, before those on host memory, since launching
- * is where more can go wrong. */
+ * launch for each set and stream, before those on host memory, since more can
+ * go wrong in launching. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,8 +198,8 @@ static void close_group(void)
     atomic_fetch_sub(&open_groups, 1);
 }
 
-/* All of it, or nothing with st and mine.why; the thread's last sentence is
- * that of what is returned. */
+/* All of it, or nothing with st and mine.why; the thread's last sentence
+ * belongs to the returned status. */
 static rg_status start_all(rg_status st)
 {
     if (st != RG_OK)
@@ -256,7 +256,7 @@ rg_status rg__group_refuse(rg_req **req_p)
     const rg_status st =
         rg__fail(RG_ERR_INVALID,
                  "a form that waits, such as rg_allreduce, can't be in a "
-                 "group; use rg_allreduce_start there, and wait behind "
+                 "group; use rg_allreduce_start there, and wait after "
                  "rg_group_end");
     rg__group_spoil(st);
     mine.n--;

@@ -8,7 +8,7 @@
  *                  on the device or in an operation on host memory, by a thread
  *                  of its own and a channel that programs don't use
  *
- * Lanes that differ are looked at one by one, and the first operation that is
+ * Lanes that differ are examined one by one, and the first operation that is
  * not the same on all members is named. That ends the device's work in this
  * generation, on all ranks of the world: whatever they wait for or start
  * returns ERR_MISMATCH. An operation that some have not started at all may
@@ -69,11 +69,11 @@ static const rg__lane_account *find(const view *v, uint64_t key)
 
 /* ---------------------------------------------------------------- one lane */
 
-/* What a rank says of a lane, in three rounds; zeroes: it is no member. */
+/* A rank's report about a lane, in three rounds; zeroes: it is no member. */
 typedef struct report {
     rg__lane_account account;
-    rg__history history[WINDOW]; /* behind the last operations that all have
-                                    started */
+    rg__history history[WINDOW]; /* after the last operations that all have
+                                  * started */
     uint32_t known;              /* a bit for each of these */
     uint32_t has_descriptor;
     rg__descriptor descriptor; /* of the operation that matters */
@@ -123,7 +123,7 @@ static void recall_window(const view *v, const lane *l, report *mine)
             mine->known |= UINT32_C(1) << i;
 }
 
-/* A bit for each operation in the window that all know of. */
+/* A bit for each operation in the window that all have on record. */
 static uint32_t find_known(const view *v, const report *all, const lane *l)
 {
     uint32_t known = UINT32_MAX;
@@ -228,8 +228,8 @@ static rg_status name_difference(const view *v, const report *all,
 
 /* ------------------------------------------------- counts of a rank's own */
 
-/* What a rank says of them: whether it knows them, the elements that it sends
- * to each of n members, and those that it expects of each. */
+/* What a rank reports about them: whether it knows them, the elements that it
+ * sends to each of n members, and those that it expects from each. */
 static size_t count_words(const lane *l)
 {
     return 1 + 2 * (size_t)(unsigned)l->n;
@@ -306,7 +306,7 @@ static rg_status name_counts(const view *v, const report *all, const lane *l)
     return st;
 }
 
-/* The same rounds on all ranks, whatever comes out: all see the same. */
+/* The same rounds on all ranks, whatever the outcome: all see the same. */
 static rg_status compare_in(const view *v, lane *l, report *mine, report *all)
 {
     const rg__lane_account *account = find(v, l->key);
@@ -414,8 +414,8 @@ static uint64_t weight_of(uint64_t key, int rank)
     return w ^ w >> 27;
 }
 
-/* The weights of all members add up to 0: so do equal hashes, weighed; and
- * balances that are. */
+/* The weights of all members add up to 0; so do equal hashes times weights, and
+ * balances that match. */
 static uint64_t weigh(const rg__lane_account *a, const rg__history *h)
 {
     uint64_t weight = 0;
@@ -426,9 +426,9 @@ static uint64_t weigh(const rg__lane_account *a, const rg__history *h)
     return h->hash * weight + h->balance;
 }
 
-/* By the sets' places: what all members have started, and still remember. Sets
- * without a common member may share one, which then is compared up to what the
- * slower one has started. */
+/* By the sets' places: what all members have started and still have on record.
+ * Sets without a common member may share one, which then is compared up to what
+ * the slower one has started. */
 typedef struct bounds {
     int64_t started[LANES], kept[LANES]; /* the latter negative */
 } bounds;
@@ -503,7 +503,7 @@ static uint64_t stalled_key(const view *v)
 }
 
 /* All ranks have come here, each because something waits there: only now does
- * this one look at what it has started. */
+ * this one read what it has started. */
 static rg_status watch(view *v)
 {
     const rg__coll coll = {.kind = RG__BARRIER, .what = comparing};

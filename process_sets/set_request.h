@@ -1,6 +1,6 @@
-/* What a call that makes a set asks for.
+/* The request of a call that makes a set.
  *
- * Threads: a request is its thread's alone. Ownership: ranks, params and name
+ * Threads: a request belongs to one thread. Ownership: ranks, params and name
  * are borrowed from the call; rg__set_request_make frees member and now. */
 #ifndef RG_PROCESS_SETS_SET_REQUEST_H
 #define RG_PROCESS_SETS_SET_REQUEST_H
@@ -34,16 +34,15 @@ void rg__set_request_take_params(rg__set_request *w);
  * that of the list with that name. */
 void rg__set_request_read_ranks(rg__sets *sets, rg__set_request *w);
 
-/* Of the parameters' size, if it is bad, of a function that is missing, of n,
- * of the ranks as far as they can be read, and of the name. */
+/* The parameters' size, if it is bad, a missing function, n, the ranks as far
+ * as they can be read, and the name. */
 uint64_t rg__set_request_digest(const rg__set_request *w, bool has_place);
 
 /* ERR_INVALID: the call is bad, whatever its ranks are; the ranks are. */
 rg_status rg__set_request_check(const rg__set_request *w, bool has_place);
 rg_status rg__set_request_check_ranks(const rg__set_request *w);
 
-/* Does the world have those ranks? A list that lives is found again in any
- * case. */
+/* Does the world have those ranks? A live list is found again in any case. */
 bool rg__set_request_is_possible(const rg__set_request *w);
 
 /* ERR_INVALID, with its sentence: there are as many sets as there may be; ranks

@@ -118,8 +118,8 @@ rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
 
 /* ------------------------------------------------------------ public makers */
 
-/* All ranks tell their colour first, also those whose other arguments are bad.
- */
+/* All ranks report their colour first, even those whose other arguments are
+ * bad. */
 static rg_status create_colored(rg_ctx *ctx, rg__set_request *w, int color,
                                 int key, rg_set **set_p)
 {
@@ -209,8 +209,8 @@ rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
                             boot);
 }
 
-/* The device first: whoever is inside of NCCL then leaves, while the host's
- * sets are closed. */
+/* The device first: threads inside NCCL then leave while the host's sets are
+ * closed. */
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why)
 {
     const uint64_t generation = rg__engine_generation(ctx->engine);

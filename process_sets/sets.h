@@ -27,7 +27,7 @@ rg_status rg__sets_sync(rg_ctx *ctx);
  * connected. Collective over the world, after rg__sets_sync. */
 rg_status rg__sets_connect(rg_ctx *ctx);
 
-/* Wait until the device, if one is open, has done all that it was given in this
+/* Wait until the device, if one is open, has finished its work of this
  * generation: before an agreement that makes it count. */
 rg_status rg__sets_settle(rg_ctx *ctx);
 
@@ -35,27 +35,27 @@ rg_status rg__sets_settle(rg_ctx *ctx);
  * compared before it counts? The same on all ranks. */
 bool rg__sets_are_compared(const rg_ctx *ctx);
 
-/* Compare it; collective over the world. ERR_MISMATCH on all ranks, where
- * nothing on the device goes on in this generation. */
+/* Compare it; collective over the world. ERR_MISMATCH on all ranks, whose
+ * devices do no more work in this generation. */
 rg_status rg__sets_compare(rg_ctx *ctx);
 
-/* Nothing is compared any more; before the device is destroyed. */
+/* End the comparing; before the device is destroyed. */
 void rg__sets_unwatch(rg_ctx *ctx);
 
 /* Leave the generation: every set is closed with st and why. Regroup thread. */
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why);
 
 /* A function that rg_run called has returned st to this thread: a group that it
- * left open ends with that, and RG_OK is ERR_INVALID then. Returns what is to
- * be made of st, whose sentence is kept. */
+ * left open ends with that, and RG_OK is ERR_INVALID then. Returns the status
+ * to use instead; its sentence is kept. */
 rg_status rg__group_leave(rg_ctx *ctx, rg_status st);
 
-/* rg_finalize: what this thread has noted ends, and its group. */
+/* rg_finalize: end this thread's group and all that it has noted. */
 void rg__group_forget(rg_ctx *ctx);
 
 /* Agree on four numbers (maximum each) over the world; tag says what on, and
  * differing tags are ERR_MISMATCH. what: the call that it is for (a literal),
- * which is named where it takes too long. */
+ * which is named if it takes too long. */
 rg_status rg__world_agree(rg_ctx *ctx, const char *what, uint64_t tag,
                           const int64_t in[4], int64_t out[4]);
 /* The first one of a generation: members may still be in fn of the one before.

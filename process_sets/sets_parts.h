@@ -47,7 +47,7 @@ struct rg_set {
     bool is_named;   /* by its maker, so that it is found again */
     bool is_ended;   /* a member is lost, or others don't know it */
     bool is_over;    /* of a split: it has ended for all colours */
-    bool has_handle; /* the user has seen it; else only the table has it */
+    bool has_handle; /* the program has a handle; else only the table has it */
     int n;
     rg__member_id *member;
     rg_set *next;    /* by id */
@@ -73,8 +73,8 @@ struct rg__sets {
     bool has_begun;  /* a generation has been here: no more declarations */
     bool has_device; /* a rank of this generation has opened one */
 
-    /* same.c: what ranks start on the device is compared there, over the world
-     * and beside all of its operations. */
+    /* same.c compares there what ranks start on the device, over the world and
+     * in parallel to all of its operations. */
     rg__channel *watch; /* NULL: no device was opened */
     pthread_t watcher;
     bool has_watcher;            /* it is to be joined */
@@ -130,16 +130,16 @@ void rg__group_spoil(rg_status st);
  * thread's open group. The start's arrays are its own, also when it fails. */
 rg_status rg__set_launch(rg_set *set, const rg__start *start, void *stream,
                          rg_req **req_p);
-/* ERR_INVALID: it is no memory that the set's device can use. */
+/* ERR_INVALID: the set's device can't use that memory. */
 rg_status rg__set_check_memory(const rg_set *set, const char *what,
                                const void *p);
-/* What it is launched as; and launch n of one stream together. */
+/* Its form for the launch; and launch n of one stream together. */
 rg_status rg__set_check_launch(rg_set *set, const rg__start *start,
                                void *stream, rg__launch *launch_p);
 rg_status rg__set_launch_all(rg_set *set, const rg__launch *launch, int n,
                              rg__ticket *ticket_p);
 /* same.c: a channel for comparing what ranks start on the device; open it for
- * the n ranks of the world, collective; begin to compare when something waits
+ * the n ranks of the world, collective; start a comparison when something waits
  * for long (rg__device_look_fn; arg: the context). */
 rg_status rg__same_create(rg_ctx *ctx);
 rg_status rg__same_open(rg_ctx *ctx, int n);
@@ -157,20 +157,20 @@ rg_status rg__color_members(rg_ctx *ctx, const char *what,
 rg_status rg__color_apply_rules(rg_ctx *ctx, const rg__membership *now);
 
 /* splits.c: after a change, end splits on which their members differ, and
- * forget those that live for no colour any more. Collective over the world;
- * ids: of the splits that are in the tables of all ranks. */
+ * remove those that live for no colour. Collective over the world; ids: of the
+ * splits that are in the tables of all ranks. */
 rg_status rg__splits_compare(rg_ctx *ctx, const rg__membership *now,
                              const uint32_t *ids, int n);
-/* What is left of a split that has ended for this rank, or never began: NULL
- * when there is nothing, or it lives. Table's lock held. */
+/* The remains of a split that has ended for this rank, or never began: NULL if
+ * there are none, or it lives. Table's lock held. */
 rg_set *rg__split_rest(rg__sets *sets, uint32_t id);
-/* Remove what is left of it, unless the user has a handle. */
+/* Remove the remains, unless the program has a handle. */
 void rg__split_drop_rest(rg__sets *sets, uint32_t id);
 
 /* declared.c; the table's lock is held in all but the first */
 /* Is this an elastic program before the door? */
 bool rg__declares(rg_ctx *ctx);
-bool rg__declared_remove(rg__sets *sets, rg_set *set); /* false: it is none */
+bool rg__declared_remove(rg__sets *sets, rg_set *set); /* false: not one */
 /* Equal where workers have declared the same; of 62 bits, never 0. */
 int64_t rg__declared_digest(const rg__sets *sets);
 /* The first generation: all have declared the same, and it is made here. */

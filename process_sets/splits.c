@@ -1,8 +1,8 @@
 /* Splits after a change. Each rank knows the members of its own colour only, so
- * a table from elsewhere says no more than that a split is there. Members
- * compare what they have: a rank that was left out of a generation, or lost the
- * split while it was made, has other members than the ranks that went on. Its
- * set ends, and so does that of every rank that counts it as a member. */
+ * a table from elsewhere only shows that a split exists. Members compare what
+ * they have: a rank that was left out of a generation, or lost the split while
+ * it was made, has other members than the ranks that went on. Its set ends, and
+ * so does that of every rank that counts it as a member. */
 #include <stdlib.h>
 
 #include "process_sets/sets_parts.h"
@@ -47,7 +47,7 @@ void rg__split_drop_rest(rg__sets *sets, uint32_t id)
 
 /* ---------------------------------------------------------------- comparing */
 
-/* Never 0, which says that the set does not live here. */
+/* Never 0, which means that the set does not live here. */
 static uint64_t mark_of(const rg_set *set)
 {
     uint64_t mark = RG__MIX_BEGIN;

@@ -47,8 +47,7 @@ static bool is_whole(const rg_set *set, const rg__membership *now)
     return true;
 }
 
-/* A set with keep goes on with the members that are left; false: none is left.
- */
+/* A set with keep goes on with the remaining members; false: none remains. */
 static bool shrink(rg_set *set, const rg__membership *now)
 {
     int n = 0;
@@ -132,7 +131,7 @@ typedef struct reader {
     uint64_t left;
 } reader;
 
-/* The next record, or NULL when the bytes are no table. Members follow it. */
+/* The next record, or NULL if the bytes are malformed. Members follow it. */
 static bool read_record(reader *in, record *r, const rg__member_id **member_p)
 {
     if (in->left < sizeof *r)
@@ -183,8 +182,8 @@ static void end_unknown(rg__sets *sets, reader in)
         s->is_over = true;
         if (!s->is_ended || !s->has_handle)
             rg__set_end(sets, s,
-                        "the set has ended: others do not know it, because "
-                        "the generation broke while it was made or they have "
+                        "the set has ended: others do not know it, because the "
+                        "generation broke while it was made or they have "
                         "destroyed it; make it again");
     }
 }
@@ -272,7 +271,7 @@ static rg_status open_all(rg_ctx *ctx, const rg__membership *now)
         }
         if (s->kind == RULE) {
             rg__channel_close(s->channel, RG_ERR_INVALID,
-                              "a rank has not got the rule of this set yet; "
+                              "a rank does not have the rule of this set yet; "
                               "call rg_set_create_by on all ranks");
             continue;
         }
@@ -288,7 +287,7 @@ static rg_status open_all(rg_ctx *ctx, const rg__membership *now)
 /* What the ranks have found out about each other. */
 typedef struct origin {
     int source;       /* the first rank with the newest table */
-    bool is_first;    /* nobody has any */
+    bool is_first;    /* no rank has one */
     bool is_declared; /* all have declared the same */
 } origin;
 
@@ -304,7 +303,7 @@ static int64_t begin(rg__sets *sets)
     return declared;
 }
 
-/* Operations differ for no other reason where nothing else has happened yet. */
+/* Nothing else has happened yet, so operations differ for no other reason. */
 static rg_status fail_place(const rg_ctx *ctx)
 {
     const char *const names[] = {"rg_world_wait", "rg_run"};

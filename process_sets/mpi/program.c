@@ -1,5 +1,5 @@
-/* The functions of regroup_mpi.h. They stand on those of regroup.h: what they
- * add is the way from communicators to ranks and back. */
+/* The functions of regroup_mpi.h. They are built on those of regroup.h and add
+ * the way from communicators to ranks and back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static rg_status check_comm(const char *what, MPI_Comm comm)
 
 /* -------------------------------------------------------------- rg_init_mpi */
 
-/* A rank of `regroup run --mpi` has its agent's world, which is that of MPI. */
+/* A rank of `regroup run --mpi` has its agent's world, which is MPI's too. */
 static rg_status check_agent(MPI_Comm comm)
 {
     const rg__library_settings *settings = NULL;
@@ -43,13 +43,13 @@ static rg_status check_agent(MPI_Comm comm)
             return st;
         return rg__fail(RG_ERR_INVALID,
                         "under --mpi the world is MPI_COMM_WORLD, and "
-                        "rg_init_mpi got a communicator of other ranks; hand "
-                        "MPI_COMM_WORLD over, and make a set of the other one");
+                        "rg_init_mpi got a communicator of other ranks; pass "
+                        "MPI_COMM_WORLD, and make a set of the other one");
     }
     if (settings->socket != NULL && settings->socket[0] != '\0')
         return rg__fail(RG_ERR_INVALID,
-                        "rg_init_mpi was called under an agent, which says "
-                        "itself what the world is; call rg_init");
+                        "rg_init_mpi was called under an agent, which defines "
+                        "the world itself; call rg_init");
     return RG_OK;
 }
 
@@ -91,8 +91,8 @@ static rg_status check_pset(const char *pset, bool *has_agent_p)
     if (!*has_agent_p && settings->socket != NULL &&
         settings->socket[0] != '\0')
         return rg__fail(RG_ERR_INVALID,
-                        "rg_init_session was called under an agent, which says "
-                        "itself what the world is; call rg_init");
+                        "rg_init_session was called under an agent, which "
+                        "defines the world itself; call rg_init");
     return RG_OK;
 }
 
@@ -198,7 +198,7 @@ static rg_status agree(void *arg, const int64_t in[RG__AMONG],
     return st;
 }
 
-/* What is wrong on this rank alone is told to the others, which wait for it. */
+/* The others wait for this rank, so tell them of a mistake here. */
 static rg_status find_ranks(MPI_Group group, meeting *m)
 {
     m->ranks = calloc((size_t)m->n, sizeof *m->ranks);
@@ -267,8 +267,8 @@ rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
 
 #define NO_PLACE -1
 
-/* Room for something of each of a set's n members, zeroed, owned by the caller:
- * all of them have it, or none has. Collective over the set. */
+/* Room for data of each of a set's n members, zeroed, owned by the caller: all
+ * of them have it, or none has. Collective over the set. */
 static rg_status make_room(rg_set *set, int n, size_t bytes, void **room_p)
 {
     void *room = calloc((size_t)n, bytes);

@@ -12,7 +12,7 @@
 
 #include "sdk/base/fail.h"
 
-/* In numbers; false: it is of another family, or too long. */
+/* As numbers; false: another family, or too long. */
 static bool show(const struct sockaddr *from, rg__address *to)
 {
     const void *bytes =

@@ -14,8 +14,8 @@
  * ("10.0.0.0/8"). NULL: of the first that is up and no loopback. */
 rg_status rg__address_of(const char *interface, rg__address *to);
 
-/* That of ours from which a host, by its name or in numbers, is reached; by the
- * first of its own addresses to which there is a route. Nothing is sent. false:
+/* Our address from which a host, given by name or in numbers, is reached, by
+ * the first of its own addresses that has a route. Nothing is sent. false:
  * there is no such host, or no route. */
 bool rg__address_towards(const char *host, const char *port, rg__address *mine);
 

@@ -17,7 +17,7 @@
 typedef struct names { /* of one version */
     const char *max, *current;
     const char *clean[3]; /* of memory.stat, NULL: none */
-    const char *dirty[2]; /* in `clean` as well, and not to be had at once */
+    const char *dirty[2]; /* in `clean` as well, but not free at once */
 } names;
 
 static const names version_1 = {

@@ -267,7 +267,7 @@ const char *rg__nearest(const char *word, const char *const *candidates,
                         size_t n)
 {
     const size_t letters = strnlen(word, NAME_MAX_);
-    size_t least = letters < 4 ? 1 : letters / 2; /* what still is near */
+    size_t least = letters < 4 ? 1 : letters / 2; /* the limit of near */
     const char *nearest = NULL;
     for (size_t i = 0; i < n; i++) {
         const size_t distance = edit_distance(word, candidates[i]);

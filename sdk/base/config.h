@@ -108,7 +108,7 @@ int rg__cfg_find(const rg__cfg *cfg, const char *name);
 /* The setting whose name is nearest to what was written; NULL: none is near. */
 const char *rg__cfg_nearest(const rg__cfg *cfg, const char *name);
 
-/* Let the settings LOG and LOG_FORMAT of rg__library_table govern the log.
+/* Apply the settings LOG and LOG_FORMAT of rg__library_table to the log.
  * ERR_INVALID: one is malformed. */
 rg_status rg__cfg_apply_log(const rg__cfg *cfg);
 
@@ -141,8 +141,7 @@ typedef struct rg__library_settings {
 
 extern const rg__cfg_field rg__library_table[];
 
-/* Read once per process, from any thread, and LOG applied; borrowed for ever.
- */
+/* Read once per process, from any thread, and LOG applied; borrowed forever. */
 RG_INNER rg_status
 rg__library_settings_get(const rg__library_settings **settings_p);
 

@@ -39,7 +39,7 @@ static rg_status take_line(rg__cfg *cfg, char *line, const char *where,
     char *eq = strchr(name, '=');
     if (eq == NULL)
         return rg__fail(RG_ERR_INVALID,
-                        "%s: \"%s\" is no line of settings; write name = value",
+                        "%s: \"%s\" is not a setting; write name = value",
                         where, name);
     *eq = '\0';
     name = trim(name);
@@ -132,17 +132,17 @@ rg_status rg__cfg_read(rg__cfg *cfg, char *const *environment, bool knows_all)
 
 const rg__cfg_field rg__library_table[] = {
     {"LOG", "warn", RG__CFG_TEXT_AT(rg__library_settings, log),
-     "what is said: error, warn, info, debug or trace; per room as in "
+     "what is logged: error, warn, info, debug or trace; per room as in "
      "info,etcd=debug"},
     {"LOG_FORMAT", "text", RG__CFG_TEXT_AT(rg__library_settings, log_format),
-     "how it is said: text, or json: an object on each line"},
+     "how it is logged: text, or json: an object on each line"},
     {"FAILPOINT", NULL, RG__CFG_TEXT_AT(rg__library_settings, failpoint),
      "where a test build fails on purpose"},
     {"LIBRARY", NULL, RG__CFG_TEXT_AT(rg__library_settings, library),
      "the libregroup.so that the Python package loads; none: its own, or the "
      "system's"},
     {"SOCKET", NULL, RG__CFG_TEXT_AT(rg__library_settings, socket),
-     "set by the agent: its socket, where its workers meet it"},
+     "set by the agent: its socket, where its workers connect"},
     {"SLOT", NULL, RG__CFG_COUNT_AT(rg__library_settings, slot),
      "set by the agent: the slot that a worker was started in"},
     {"LAUNCH", NULL, RG__CFG_COUNT_AT(rg__library_settings, launch),
@@ -152,8 +152,8 @@ const rg__cfg_field rg__library_table[] = {
     {"GENERATION", NULL, RG__CFG_COUNT_AT(rg__library_settings, generation),
      "set by the agent under --mpi: the generation that the launch is for"},
     {"STALL", "60s", RG__CFG_TIME_AT(rg__library_settings, stall_ms),
-     "an operation on a set that has waited this long is warned of, with the "
-     "ranks that are missing; 0s: never"},
+     "an operation on a set that has waited this long causes a warning, with "
+     "the ranks that are missing; 0s: never"},
     {"OP_TIMEOUT", "0s", RG__CFG_TIME_AT(rg__library_settings, op_timeout_ms),
      "deadline of operations that have none of their own; 0s: none"},
     {"CHECKPOINT_DIR", NULL,
@@ -176,7 +176,7 @@ const rg__cfg_field rg__library_table[] = {
      "what may carry a world that mpirun has started, tried in this order"},
     {"CHECK", "late", RG__CFG_TEXT_AT(rg__library_settings, check),
      "when the mpi transport compares what members start: each (before each "
-     "operation), late (behind them) or off"},
+     "operation), late (after them) or off"},
     {"CHECK_STATE", "auto", RG__CFG_TEXT_AT(rg__library_settings, check_state),
      "which commits compare the replicated buffers of all ranks: auto (the "
      "first three of a job, and the first after each change), every so many "
@@ -188,8 +188,8 @@ const rg__cfg_field rg__library_table[] = {
     {"CUDA_LIB", NULL, RG__CFG_TEXT_AT(rg__library_settings, cuda_lib),
      "the CUDA driver's library, for device memory; libcuda.so.1 otherwise"},
     {"NCCL_LIB", NULL, RG__CFG_TEXT_AT(rg__library_settings, nccl_lib),
-     "the NCCL library, for device memory; otherwise the one that the process "
-     "has already, or libnccl.so.2"},
+     "the NCCL library, for device memory; otherwise one that the process has "
+     "loaded, or libnccl.so.2"},
     {NULL}};
 
 static rg__cfg_item item_of(const rg__cfg *cfg, const char *name)

@@ -1,5 +1,5 @@
-/* Say the cause of a failure once, where it is known: the sentence becomes the
- * thread's rg_last_error() and the status goes up unchanged. */
+/* Report the cause of a failure once, where it is known: the sentence becomes
+ * the thread's rg_last_error() and the status goes up unchanged. */
 #ifndef RG_BASE_FAIL_H
 #define RG_BASE_FAIL_H
 

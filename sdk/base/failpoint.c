@@ -19,12 +19,12 @@
 
 typedef struct action {
     const char *word;
-    bool has_number; /* the word is followed by one */
+    bool has_number; /* a number follows the word */
     void (*strike)(uint64_t number);
 } action;
 
 typedef struct entry {
-    const char *name; /* into the text's copy, which is kept for ever */
+    const char *name; /* into the text's copy, which is kept forever */
     const action *action;
     uint64_t number; /* of the action */
     uint64_t rank, step, start, generation;
@@ -140,8 +140,8 @@ static bool read_entry(char *text, entry *e)
            strtok_r(NULL, ":", &save) == NULL;
 }
 
-/* Not through the table of settings, which lists the variable: a place may be
- * passed before anybody has read that. */
+/* Not through the table of settings, which lists the variable: a failpoint may
+ * be passed before that is read. */
 static void read_environment(void)
 {
     const char *text = getenv("REGROUP_FAILPOINT");

@@ -1,5 +1,5 @@
 /* Failpoints: named places in test builds (REGROUP_FAILPOINTS=ON) at which a
- * worker or an agent harms itself when REGROUP_FAILPOINT says so:
+ * worker or an agent harms itself as REGROUP_FAILPOINT says:
  *
  *   REGROUP_FAILPOINT=NAME[:CONDITION...]:ACTION[,more]
  *   REGROUP_FAILPOINT=commit.before_agree:rank3:step10:start1:kill
@@ -29,11 +29,11 @@
     ((void)sizeof(rank), (void)sizeof(step), (void)sizeof(generation))
 #endif
 
-/* Which process in its slot this is; said once, before the first failpoint
- * that has a start condition. */
+/* Which process in its slot this is; set once, before the first failpoint that
+ * has a start condition. */
 void rg__failpoint_start(uint32_t start);
 
-/* This process has done something that it does not do by itself. */
+/* This process has done something that only a failpoint makes it do. */
 bool rg__failpoint_has_struck(void);
 
 RG_INNER void rg__failpoint_pass(const char *name, int rank, uint64_t step,

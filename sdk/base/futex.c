@@ -1,5 +1,5 @@
 /* Futex waits on several words at once where the kernel has futex_waitv
- * (Linux 5.16), in short slices on the first word where it has not. */
+ * (Linux 5.16), otherwise in short slices on the first word. */
 #include "sdk/base/futex.h"
 
 #include <errno.h>
@@ -94,10 +94,10 @@ void rg__bell_ring(rg__bell *bell)
 }
 
 /* A thread that waits here may keep the processor from the very peers that it
- * waits for. A yield that takes long shows that others are here: then yield
- * without pausing first, and do that for longer, since each yield lets them go
- * on. A poll that took long has let them in already (MPI may yield by itself):
- * then poll again. */
+ * waits for. A yield that takes long shows that others want it: then yield
+ * without pausing first, and for longer, since each yield lets them go on. A
+ * poll that took long has let them run already (MPI may yield by itself): then
+ * poll again. */
 void rg__yield(void)
 {
     static _Thread_local uint64_t last;

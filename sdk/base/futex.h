@@ -35,7 +35,7 @@ void rg__futex_wake(_Atomic uint32_t *word);
 
 /* The k-th round of looking at memory that has not changed yet: the first
  * rounds pause, the next ones yield the processor; returns 0 once it is time
- * to sleep. Where others want the processor it only yields. */
+ * to sleep. If others want the processor it only yields. */
 int rg__spin(uint32_t round);
 
 /* Let others have the processor, unless they had it since the last time. */

@@ -17,8 +17,8 @@ void rg__hash_begin(rg__hash *hash)
     XXH3_64bits_reset((XXH3_state_t *)(void *)hash->room);
 }
 
-/* A reset keeps the secret of a state that has that seed already: by chance, in
- * memory where another one was, so that it is told to have none. */
+/* A reset keeps the secret of a state with the same seed, which reused memory
+ * may have by chance: so clear that first. */
 void rg__hash_begin_named(rg__hash *hash, const char *name)
 {
     XXH3_state_t *state = (XXH3_state_t *)(void *)hash->room;

@@ -1,4 +1,4 @@
-/* XXH3_64 and FNV-1a: find damage, prove nothing against an enemy.
+/* XXH3_64 and FNV-1a: they find damage, but prove nothing against an attacker.
  * Threads: any; one rg__hash belongs to one thread. */
 #ifndef RG_BASE_HASH_H
 #define RG_BASE_HASH_H
@@ -13,7 +13,7 @@ typedef struct rg__hash {
 
 void rg__hash_begin(rg__hash *hash);
 /* Equal bytes under different names have different hashes: so a sum of hashes
- * says what lies where, in whatever order it was made. */
+ * shows what lies where, whatever the order. */
 void rg__hash_begin_named(rg__hash *hash, const char *name);
 void rg__hash_update(rg__hash *hash, const void *data, size_t bytes);
 uint64_t rg__hash_value(const rg__hash *hash);
@@ -23,7 +23,7 @@ void rg__hash_end(const rg__hash *hash, char hex[17]);
 uint64_t rg__hash_of(const void *data, size_t bytes);
 
 /* FNV-1a, for a few words that ranks compare: its value travels between them,
- * and so it never changes. */
+ * so the function never changes. */
 #define RG__MIX_BEGIN UINT64_C(0xcbf29ce484222325)
 
 static inline uint64_t rg__mix(uint64_t mix, uint64_t word)

@@ -1,5 +1,5 @@
-/* What libregroup offers to libregroup_mpi beside the public header: visible in
- * the library, and in no installed header. ci/layers has the list. */
+/* What libregroup offers to libregroup_mpi besides the public header: visible
+ * in the library, and in no installed header. ci/layers has the list. */
 #ifndef RG_BASE_INNER_H
 #define RG_BASE_INNER_H
 

@@ -29,11 +29,11 @@ static uint64_t who_generation;
 static room_level rooms[MAX_ROOMS];
 static int room_count;
 
-static _Atomic int most = RG__WARN; /* the most that any room wants */
+static _Atomic int most = RG__WARN; /* the highest of any room */
 static rg__level common = RG__WARN;
 static _Atomic bool is_json;
 static _Atomic bool never_waits;
-static atomic_bool is_within;    /* a line of somebody else's */
+static atomic_bool is_within;    /* another writer's line */
 static _Atomic unsigned dropped; /* lines, since the last that was written */
 
 static const char *const level_names[] = {"error", "warn", "info", "debug",
@@ -153,7 +153,7 @@ static void put_text(const char *text, size_t n)
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return; /* nowhere to say it */
+            return; /* nowhere to report it */
         at += (size_t)put;
     }
 }
@@ -231,8 +231,8 @@ static size_t sequence(const unsigned char *s)
     return code < least[n] || code > 0x10ffff || is_half ? 0 : n;
 }
 
-/* A JSON string; what is no UTF-8 becomes a question mark. A text that is too
- * long for the line is cut between characters. */
+/* A JSON string; bytes that are not UTF-8 become a question mark. A text that
+ * is too long for the line is cut between characters. */
 static void add_string(line *l, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -306,9 +306,8 @@ static bool can_write(void)
     if (n == 0)
         return true;
     snprintf(sentence, sizeof sentence,
-             "%u line%s of the log %s dropped: "
-             "nobody read them",
-             n, n > 1 ? "s" : "", n > 1 ? "were" : "was");
+             "%u line%s of the log %s dropped: no process read them", n,
+             n > 1 ? "s" : "", n > 1 ? "were" : "was");
     write_sentence(RG__WARN, "log", sentence);
     return can_write();
 }
@@ -338,7 +337,7 @@ static void say(rg__level level, const char *format, va_list args)
 {
     char *sentence = NULL;
     if (!can_write() || vasprintf(&sentence, format, args) < 0)
-        return; /* nowhere, or no memory, to say it */
+        return; /* nowhere, or no memory, to report it */
     if (rg__log_is_json())
         write_json(level, "regroup", sentence);
     else

@@ -6,8 +6,8 @@
  *
  * Threads:   any.
  * Ownership: texts are copied.
- * Units:     text has local time, JSON UTC; rank and size are null where there
- *            is none. REGROUP_LOG sets levels per room ("info,etcd=debug"),
+ * Units:     text has local time, JSON UTC; rank and size are null if there is
+ *            none. REGROUP_LOG sets levels per room ("info,etcd=debug"),
  *            REGROUP_LOG_FORMAT the format. */
 #ifndef RG_BASE_LOG_H
 #define RG_BASE_LOG_H
@@ -37,11 +37,11 @@ bool rg__log_is_json(void);
  * generation. */
 void rg__log_who(const char *host, int rank, int size, uint64_t generation);
 
-/* From now on, and in children: a line that standard error would wait with is
- * dropped; when it takes lines again, a line says how many were. */
+/* From now on, and in children: a line that standard error would block on is
+ * dropped; when it takes lines again, a line gives their number. */
 void rg__log_never_waits(void);
-/* Somebody else's line on standard error is written in part: lines that come
- * before the rest of it are dropped as well. */
+/* Another writer's line on standard error is incomplete: lines that come before
+ * the rest of it are dropped as well. */
 void rg__log_within(bool yes);
 
 bool rg__log_on(rg__level level, const char *room);
@@ -50,9 +50,9 @@ RG_INNER void rg__log(rg__level level, const char *room, const char *format,
                       ...) __attribute__((format(printf, 3, 4)));
 
 /* A sentence that a person waits for, whatever the levels: `regroup: sentence`,
- * or where the log is JSON a line of that, with level error. */
+ * or, if the log is JSON, a line of that, with level error. */
 void rg__say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same where nothing is wrong: level info. */
+/* The same if nothing is wrong: level info. */
 void rg__tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

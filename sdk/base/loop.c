@@ -38,7 +38,7 @@ typedef struct spent {
 
 /* What the turn under way has cost so far. */
 typedef struct turn {
-    uint64_t limit_ns; /* 0: nobody minds */
+    uint64_t limit_ns; /* 0: no limit */
     rg__turn_fn fn;
     void *arg;
     int times; /* schedstat of the loop's thread, -1: none */
@@ -198,7 +198,7 @@ void rg__loop_mind_turns(rg__loop *loop, uint64_t limit_ns, rg__turn_fn fn,
     loop->turn.arg = arg;
 }
 
-/* What this thread has spent since it began. */
+/* This thread's processor time since it began. */
 static spent read_spent(turn *t)
 {
     char text[96] = "";

@@ -31,11 +31,11 @@ void rg__timer_stop(rg__timer *timer);
 bool rg__timer_is_set(const rg__timer *timer);
 void rg__timer_destroy(rg__timer *timer); /* NULL allowed */
 
-/* A turn is all that is done between two waits for events. Report one that
- * computes for longer than the limit, in the kernel too, or that sleeps for
- * RG__TURN_ASLEEP limits: what it sleeps for, a disk or another process, may
- * itself wait for a processor. The time that the thread waited for one does not
- * count. It costs a read of a file for each turn. */
+/* A turn is all the work between two waits for events. Report one that computes
+ * for longer than the limit, in the kernel too, or that sleeps for
+ * RG__TURN_ASLEEP limits: the disk or process that it waits for may itself wait
+ * for a processor. The time that the thread waited for one does not count. It
+ * costs a read of a file for each turn. */
 #define RG__TURN_ASLEEP 10
 typedef struct rg__turn {
     uint64_t ns;

@@ -1,7 +1,6 @@
-/* State machines as tables: rows that say from which states an event leads to
- * which. Every pair of a state and an event has exactly one row; tests check
- * that, and that the drawing in the room's README is what rg__machine_text
- * prints.
+/* State machines as tables: rows that map states and an event to a new state.
+ * Every pair of a state and an event has exactly one row; tests check that, and
+ * that the drawing in the room's README is what rg__machine_text prints.
  *
  * Threads: any. Ownership: tables are static. */
 #ifndef RG_BASE_MACHINE_H

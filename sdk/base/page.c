@@ -100,7 +100,7 @@ size_t rg__vault_stride(size_t bytes)
     return (bytes + RG__PAGE_BYTES - 1) / RG__PAGE_BYTES * RG__PAGE_BYTES;
 }
 
-/* units * i / count, whatever they are, for i <= count. */
+/* units * i / count without overflow, for i <= count. */
 static size_t share(size_t units, uint64_t i, uint32_t count)
 {
     return units / count * i + units % count * i / count;

@@ -12,9 +12,9 @@
  * The vault. A header segment (below) and one segment per registered buffer,
  * each holding a copy per vault slot at rg__vault_stride(bytes) distance: two
  * vault slots, or three where shards are copied to other hosts. A commit fills
- * one vault slot. Of a replicated buffer all lies there; each local rank copies
- * a slice of it and owns one piece of the slot's table. Of a sharded buffer
- * only the parts lie there that local ranks own, and those that came from other
+ * one vault slot. It holds replicated buffers whole; each local rank copies a
+ * slice of them and owns one piece of the slot's table. Of sharded buffers it
+ * holds only the parts that local ranks own, and those that came from other
  * hosts; each is the same slice of every sharded buffer, a shard, numbered by
  * the rank that owns it. A local buffer is sharded as well, by rank instead of
  * by a rule. Pieces and shards alike:
@@ -23,12 +23,13 @@
  *
  * `writing` is stored before the first byte changes, `complete` (release)
  * after the last. A vault slot holds commit id whole when its pieces 0 ..
- * count-1 all are complete with that id and that count, and besides the shards
- * that are complete with that id. A commit that came from another host has that
- * host's pieces. `sum` is the hash of the part's own numbers, id included, plus
- * the hashes of the slices, each named by its buffer (hash.h): so bytes under
- * the id of another commit are damaged bytes. Local ranks write their own
- * places of the table of shards, the agent those from RG__HOST_SLOTS_MAX on. */
+ * count-1 are all complete with that id and that count; it also holds the
+ * shards that are complete with that id. A commit that came from another host
+ * has that host's pieces. `sum` is the hash of the part's own numbers, id
+ * included, plus the hashes of the slices, each named by its buffer (hash.h):
+ * so bytes under the id of another commit are damaged bytes. Local ranks write
+ * their own places of the table of shards, the agent those from
+ * RG__HOST_SLOTS_MAX on. */
 #ifndef RG_BASE_PAGE_H
 #define RG_BASE_PAGE_H
 
@@ -52,7 +53,7 @@
 #define RG__BUFFERS_MAX        4096
 /* A local buffer is one sharded buffer of so many cells, of which rank i has
  * cell i, whatever the size of the world. A cell begins with its length, so
- * that whoever has it knows how much of it there is; places cost nothing. */
+ * that any holder knows how much it has; places cost nothing. */
 #define RG__CELLS      RG__FOREIGN_SHARDS_MAX
 #define RG__CELL_BYTES (RG__BUFFER_MAX / RG__CELLS)
 #define RG__LINE       64
@@ -73,7 +74,7 @@ typedef struct rg__page {
     _Atomic uint32_t ready;     /* life is locked */
     _Atomic uint32_t dying;     /* signal number, stored by a crash handler */
     _Atomic int32_t dying_tid;  /* the thread that it struck; before dying */
-    _Atomic uint32_t finalized; /* rg__finalized: it stores nowhere any more */
+    _Atomic uint32_t finalized; /* rg__finalized: it stores nothing more */
 
     /* written by the agent */
     _Alignas(RG__LINE) _Atomic uint64_t abort; /* highest aborted generation */
@@ -109,7 +110,7 @@ typedef struct rg__page {
     _Atomic uint64_t first_ns; /* step has ended, and the first's time */
 } rg__page;
 
-/* What a cell begins with; the rank's bytes follow. */
+/* The head of a cell; the rank's bytes follow. */
 typedef struct rg__cell {
     uint64_t bytes, zeros[7];
 } rg__cell;
@@ -153,7 +154,7 @@ typedef struct rg__part {
     uint32_t index, count, shards;
 } rg__part;
 
-/* What a part's sum begins with. */
+/* The beginning of a part's sum. */
 uint64_t rg__part_hash(const rg__part *part);
 
 /* Before the first byte of a piece changes, and after the last. */
@@ -161,13 +162,13 @@ void rg__piece_begin(rg__piece *piece, const rg__part *part);
 void rg__piece_end(rg__piece *piece, uint64_t sum);
 void rg__piece_empty(rg__piece *piece);
 
-/* The commit that lies whole in a vault slot, {0, 0}: none. */
+/* The commit that is complete in a vault slot, {0, 0}: none. */
 rg__commit_id rg__vault_id(const rg__vault *vault, int slot);
 
-/* The vault slot where the commit lies whole, -1: none. */
+/* The vault slot where the commit is complete, -1: none. */
 int rg__vault_find(const rg__vault *vault, rg__commit_id id);
 
-/* The commit that a vault slot holds parts of, be they complete or not. */
+/* The commit that a vault slot holds parts of, complete or not. */
 rg__commit_id rg__vault_part_id(const rg__vault *vault, int slot);
 
 /* A shard of that commit which is complete there, NULL: none. */
@@ -175,7 +176,7 @@ rg__piece *rg__vault_shard(rg__vault *vault, int slot, rg__commit_id id,
                            uint32_t index);
 bool rg__piece_is(const rg__piece *shard, rg__commit_id id);
 
-/* From now on the slot holds nothing. */
+/* Empty the slot. */
 void rg__vault_empty(rg__vault *vault, int slot);
 
 /* Distance of the copies in a buffer's segment: bytes rounded up to pages. */

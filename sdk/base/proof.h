@@ -14,13 +14,13 @@
 #define RG__NONCE_BYTES 16
 
 /* The MAC of label (with its '\0'), a and b in a row under the key of
- * RG__KEY_BYTES. The label says what is proved, so that the proof of one thing
- * never passes for another's; a has a length of its own in it. */
+ * RG__KEY_BYTES. The label says what is proved, so that a proof of one thing is
+ * never valid for another; a contains its own length. */
 void rg__mac_make(uint8_t mac[RG__MAC_BYTES], const uint8_t *key,
                   const char *label, const void *a, size_t a_bytes,
                   const void *b, size_t b_bytes);
 
-/* Is it that MAC? Takes the same time for every wrong one. */
+/* Does the MAC match? Takes the same time for every wrong one. */
 bool rg__mac_is(const uint8_t mac[RG__MAC_BYTES], const uint8_t *key,
                 const char *label, const void *a, size_t a_bytes, const void *b,
                 size_t b_bytes);

@@ -1,6 +1,6 @@
 /* Sealed memfds. The kernel reserves them page by page, and when no page is
- * left it does not fail but kills some process of the machine; so what is to
- * be reserved is compared with what there is first. */
+ * left it does not fail but kills some process of the machine; so a reservation
+ * is first compared with the memory that is free. */
 #include "sdk/base/shm.h"
 
 #include <errno.h>
@@ -50,8 +50,8 @@ rg_status rg__shm_check(const char *name, size_t bytes)
                     name, bytes, there, bytes - there);
 }
 
-/* A signal would undo what the call has got so far, and a profiler's come
- * faster than gigabytes are had: none arrives within a slice. */
+/* A signal would undo the call's work so far, and a profiler's come faster than
+ * gigabytes are reserved: none arrives within a slice. */
 static int allocate_slice(int fd, size_t at, size_t bytes)
 {
     sigset_t all, before;
@@ -60,7 +60,7 @@ static int allocate_slice(int fd, size_t at, size_t bytes)
     int err;
     do
         err = fallocate(fd, 0, (off_t)at, (off_t)bytes) == 0 ? 0 : errno;
-    while (err == EINTR); /* stopped, and let go on */
+    while (err == EINTR); /* stopped, and continued */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return err;
 }

@@ -8,24 +8,24 @@
 #include "regroup/regroup.h"
 
 /* Make a memfd of that size, zeroed and sealed against resizing; reserved:
- * every page is there now, so that no later store can fail (ERR_MEMORY). */
+ * every page exists now, so that no later store can fail (ERR_MEMORY). */
 rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
                          int *fd_p);
 
-/* One whose size may rise, with these bytes reserved from the start. Memory
- * that is mapped stays what it is, and one that is large enough as well. */
+/* One whose size may rise, with these bytes reserved from the start. Mapped
+ * memory stays as it is, and so does a memfd that is large enough. */
 rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p);
 rg_status rg__shm_grow(int fd, const char *name, size_t bytes);
 
-/* Have the pages from `at` on there now, as reserved ones are (ERR_MEMORY). */
+/* Reserve the pages from `at` on now (ERR_MEMORY). */
 rg_status rg__shm_reserve(int fd, const char *name, size_t at, size_t bytes);
 
 /* Is so much memory free? ERR_MEMORY. */
 rg_status rg__shm_check(const char *name, size_t bytes);
 
 /* Map it shared, for reading and writing; not inherited by fork, and no part
- * of core dumps. Refuses a
- * descriptor that is smaller than bytes or can still shrink. */
+ * of core dumps. Refuses a descriptor that is smaller than bytes or can still
+ * shrink. */
 rg_status rg__shm_map(int fd, size_t bytes, void **at_p);
 
 /* The same of bytes [place, place + bytes); place: whole pages. */

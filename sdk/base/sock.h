@@ -9,7 +9,7 @@
 
 #define RG__SOCK_FDS 3
 
-/* A connection to the socket at this path. ERR_AGENT_LOST: nobody listens
+/* A connection to the socket at this path. ERR_AGENT_LOST: no process listens
  * there; remedy is the end of that sentence. */
 rg_status rg__sock_connect(const char *path, const char *remedy, int *sock_p);
 
@@ -19,10 +19,10 @@ rg_status rg__sock_connect(const char *path, const char *remedy, int *sock_p);
 rg_status rg__sock_send(int sock, const void *bytes, size_t n, const int *fds,
                         int fd_count);
 
-/* OK: a message of *n_p bytes; descriptors are the caller's now, unused places
- * are -1, and so are those for which this process has no room left.
- * IN_PROGRESS: nothing there. ERR_AGENT_LOST: closed or broken. ERR_INVALID: a
- * packet larger than max. */
+/* OK: a message of *n_p bytes; descriptors are the caller's now; places are -1
+ * if unused, or if this process has no room for more descriptors. IN_PROGRESS:
+ * nothing there. ERR_AGENT_LOST: closed or broken. ERR_INVALID: a packet larger
+ * than max. */
 rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
                         int fds[RG__SOCK_FDS]);
 

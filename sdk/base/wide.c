@@ -10,7 +10,7 @@ void rg__wide_hash(void *state, const void *data, size_t bytes)
     XXH3_64bits_update(state, data, bytes);
 }
 
-/* Stores that pass the cache by are ordered by nothing but the fence. */
+/* Only the fence orders stores that bypass the cache. */
 void rg__wide_stream(void *to, const void *from, size_t bytes)
 {
     const __m256i *source = from;

@@ -1,5 +1,5 @@
 /* Loops over whole buffers, compiled for processors with AVX2: used by hash.h
- * and stream.h, which look at the processor first. Threads: any. */
+ * and stream.h, which check the processor first. Threads: any. */
 #ifndef RG_BASE_WIDE_H
 #define RG_BASE_WIDE_H
 

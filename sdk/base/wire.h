@@ -36,8 +36,7 @@
  *                                    <-      GONE   (of the supervisor)
  *                                    <-      AGAIN  (of the next agent)
  *   STAND                            ->
- *   what was asked last, if no answer came, with the same number
- */
+ *   the last request, if no answer came, with the same number */
 #ifndef RG_BASE_WIRE_H
 #define RG_BASE_WIRE_H
 
@@ -60,7 +59,7 @@
 #define RG__CMD_PROXY      "proxy" /* `regroup proxy HOST WORDS`, for mpirun */
 
 /* clang-format off */
-/* Each with its struct, and 1 where more bytes follow that. */
+/* Each with its struct, and 1 if more bytes follow that. */
 #define RG__WIRE(X)                                                            \
     X(HELLO, rg__hello, 0)                                                     \
     X(WELCOME, rg__welcome, 0)                                                 \
@@ -120,8 +119,8 @@ typedef struct rg__wire_head {
     uint32_t type, version;
 } rg__wire_head;
 
-/* The type of a message of our version that is as long as its type says;
- * RG__WIRE_NONE: it is none. */
+/* The type of a message of our version with its type's length; RG__WIRE_NONE:
+ * malformed. */
 rg__wire_type rg__wire_read(const void *bytes, size_t n);
 
 /* The identity of a worker, for life: its host's incarnation, its slot, and
@@ -215,11 +214,11 @@ typedef struct rg__prepare { /* + control fd, where the lists lie, too */
     uint32_t
         announced; /* 1: go on in the current one until its next step end */
     int32_t rank, size, local_rank, local_size, host_index, host_count;
-    uint64_t control_bytes; /* of the segment; behind them the lists: */
-    rg__member_id member[]; /* size of them, by rank; behind them size
-                               rg__place, by rank, and host_count rg__address.
-                               A message is without them, so that it is small
-                               for any world. */
+    uint64_t control_bytes; /* of the segment; after them the lists: */
+    rg__member_id member[]; /* size of them, by rank; then size rg__place, by
+                               rank, and host_count rg__address. A message is
+                               without them, so that it is small for any
+                               world. */
 } rg__prepare;
 
 static inline size_t rg__prepare_bytes(uint32_t size, uint32_t host_count)
@@ -298,7 +297,7 @@ typedef struct rg__proxy {
     char line[]; /* for a shell, to the end of the message */
 } rg__proxy;
 
-/* World ranks one after another, up or down. */
+/* Consecutive world ranks, up or down. */
 typedef struct rg__range {
     int32_t first, last;
 } rg__range;
@@ -327,7 +326,7 @@ typedef struct rg__mark {
     uint64_t generation; /* or what RG__WIRE says */
 } rg__mark;
 
-/* Where a worker stands: sent after all its messages to the former agent, and
+/* A worker's position: sent after all its messages to the former agent, and
  * after it has handled all of that agent's. Generations, 0: none. */
 typedef struct rg__stand {
     rg__wire_head head;

@@ -62,7 +62,7 @@ def test_own_lines_wait_for_nobody():
 
         def is_told():
             text.extend(text_in(read))
-            return b"of the log were dropped: nobody read them" in text
+            return b"of the log were dropped: no process read them" in text
         until(is_told, 20, "a word about lines that were dropped")
         job.process.terminate()
         job.finish(128 + 15, seconds=30)
