@@ -1,5 +1,5 @@
 /* The format of a checkpoint, strictly: what a file says is bounded before it
- * is used, the tables are believed only under their hash, and every number
+ * is used, the tables are trusted only if their hash matches, and every number
  * that follows from others is computed and compared. */
 #include "elastic/state/checkpoint.h"
 
@@ -177,7 +177,7 @@ rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
     return RG_OK;
 }
 
-/* Behind the last piece of a file before the i-th. */
+/* After the last piece of a file before the i-th. */
 static uint64_t end_before(const rg__checkpoint *c, uint32_t file, uint32_t i)
 {
     while (i-- > 0)
@@ -313,15 +313,15 @@ static rg_status check_kind(const rg__checkpoint_source *s, const head *h)
 {
     if (memcmp(h->magic, MAGIC, sizeof h->magic) != 0)
         return rg__fail(RG_ERR_DAMAGED,
-                        "%s is no checkpoint: it does not begin as one does",
+                        "%s is not a checkpoint: it does not begin like one",
                         s->name);
     if (h->order == __builtin_bswap32(ORDER))
         return rg__fail(RG_ERR_INVALID,
                         "checkpoint %s was written on a machine of the other "
-                        "byte order; load it on such a one",
+                        "byte order; load it on a machine of that byte order",
                         s->name);
     if (h->order != ORDER)
-        return damaged(s, "its byte order is none");
+        return damaged(s, "its byte order is unknown");
     if (h->format < RG__CHECKPOINT_FORMAT ||
         h->format > RG__CHECKPOINT_FORMAT_NEWEST)
         return rg__fail(RG_ERR_INVALID,
@@ -439,7 +439,7 @@ static bool do_files_fit(const rg__checkpoint *c)
     return files == c->files;
 }
 
-/* So many pieces of a buffer, up to `end`, are all of it. */
+/* Do so many pieces of a buffer, up to `end`, cover it? */
 static bool is_all(const rg__checkpoint *c, uint32_t buffer, uint64_t end,
                    uint32_t pieces)
 {
@@ -506,7 +506,7 @@ static rg_status read_tables(rg__checkpoint *c, const rg__checkpoint_source *s,
         return rg__fail(RG_ERR_MEMORY, "no memory for the tables of %s",
                         s->name);
     if (!read_buffers(c, bytes + sizeof(head)))
-        return damaged(s, "its table of buffers is none");
+        return damaged(s, "its table of buffers is malformed");
     read_pieces(c, bytes + pieces_at);
     if (!is_zero(bytes + end, c->head_bytes - end))
         return damaged(s, "its table of pieces is none");
@@ -530,7 +530,7 @@ static rg_status check_trailer(rg__checkpoint *c,
         return damaged(s, "its trailer is none");
     if (t.head_hash != c->head_hash)
         return damaged(s, "its head does not have the hash that its trailer "
-                          "says");
+                          "has");
     return RG_OK;
 }
 
@@ -551,7 +551,7 @@ static rg_status read_all(rg__checkpoint *c, const rg__checkpoint_source *s,
     if (st == RG_OK)
         st = read_tables(c, s, bytes);
     if (st == RG_OK && h->format != format_of(c))
-        st = damaged(s, "its format is not that of its buffers");
+        st = damaged(s, "its format does not fit its buffers");
     free(bytes);
     return st;
 }
@@ -562,7 +562,7 @@ rg_status rg__checkpoint_open(rg__checkpoint *c, const rg__checkpoint_source *s)
     *c = (rg__checkpoint){0};
     if (s->bytes < sizeof h + sizeof(trailer))
         return rg__fail(RG_ERR_DAMAGED,
-                        "%s is no checkpoint: its %" PRIu64 " bytes are too "
+                        "%s is not a checkpoint: its %" PRIu64 " bytes are too "
                         "few",
                         s->name, s->bytes);
     rg_status st = s->read(s->arg, 0, 0, &h, sizeof h);

@@ -62,11 +62,11 @@ typedef struct rg__checkpoint {
     uint64_t saved_ms; /* CLOCK_REALTIME, for people */
     uint32_t world_size;
     char version[16], job[64], host[64];
-    char op[RG__CHECKPOINT_OP]; /* random: whose writing it was */
+    char op[RG__CHECKPOINT_OP]; /* random: identifies the writing */
     rg__checkpoint_buffer *buffer;
     rg__checkpoint_piece *piece;
     uint32_t buffers, pieces;
-    uint32_t files; /* beside the one with the head */
+    uint32_t files; /* besides the one with the head */
     uint64_t head_bytes, file_bytes;
     uint64_t head_hash; /* over all before the data: names the contents */
 } rg__checkpoint;
@@ -91,9 +91,9 @@ static inline uint64_t rg__checkpoint_pages(uint64_t bytes)
            RG__CHECKPOINT_PAGE;
 }
 
-/* Read head, tables and trailer. ERR_DAMAGED with one sentence for whatever is
- * not a checkpoint as this library writes it, ERR_INVALID for one of a newer
- * library or of the other byte order; nothing is left to close then. */
+/* Read head, tables and trailer. ERR_DAMAGED with one sentence if it is not a
+ * checkpoint as this library writes it, ERR_INVALID for one of a newer library
+ * or of the other byte order; then there is nothing to close. */
 rg_status rg__checkpoint_open(rg__checkpoint *c,
                               const rg__checkpoint_source *source);
 void rg__checkpoint_close(rg__checkpoint *c);
@@ -102,12 +102,12 @@ void rg__checkpoint_close(rg__checkpoint *c);
 rg_status rg__checkpoint_verify(const rg__checkpoint *c,
                                 const rg__checkpoint_source *source);
 
-/* The same of the pieces of replicated buffers alone; that the files with the
- * others are there. */
+/* The same for the pieces of replicated buffers; files with the others must
+ * only exist. */
 rg_status rg__checkpoint_verify_replicated(const rg__checkpoint *c,
                                            const rg__checkpoint_source *source);
 
-/* Bytes of a buffer, from `at` on; what is not OK ends the taking. */
+/* Bytes of a buffer, from `at` on; a status other than OK ends the reading. */
 typedef rg_status (*rg__checkpoint_keep_fn)(void *arg, uint64_t at,
                                             const void *bytes, size_t n);
 

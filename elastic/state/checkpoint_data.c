@@ -1,5 +1,5 @@
-/* The data of a checkpoint: each piece is read whole, held against its hash,
- * and what is wanted of it is kept. */
+/* The data of a checkpoint: each piece is read completely and checked against
+ * its hash, and the wanted part of it is kept. */
 #include "elastic/state/checkpoint.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ static rg_status check_padding(const rg__checkpoint_source *s,
     if (st != RG_OK || memcmp(zeros, none, n) == 0)
         return st;
     return rg__fail(RG_ERR_DAMAGED,
-                    "checkpoint %s is damaged: there is something behind a "
+                    "checkpoint %s is damaged: there is something after a "
                     "buffer's end; use another one",
                     s->name);
 }

@@ -33,7 +33,7 @@ void rg__checkpoint_name_of(const rg__checkpoint *c, bool is_part,
     put_name(c->serial, c->id.step, c->op, is_part, text);
 }
 
-/* Only what put_name makes of the same numbers is a name. */
+/* A name is valid if put_name makes it of the same numbers. */
 bool rg__checkpoint_name_read(const char *text, rg__checkpoint_name *name)
 {
     char op[RG__CHECKPOINT_OP], again[RG__CHECKPOINT_NAME_MAX];
@@ -190,7 +190,7 @@ static rg_status read_file(void *arg, uint32_t file, uint64_t at, void *to,
                             f->source.name, strerror(errno));
         if (got == 0)
             return rg__fail(RG_ERR_DAMAGED,
-                            "checkpoint %s got shorter while it was read",
+                            "checkpoint %s became shorter while it was read",
                             f->source.name);
         done += (size_t)got;
     }
@@ -244,7 +244,9 @@ rg_status rg__checkpoint_file_open(rg__checkpoint_file *f, const char *path)
         close(f->fd);
         f->fd = -1;
         return rg__fail(RG_ERR_DAMAGED,
-                        "%s is no checkpoint: it is no regular file", path);
+                        "%s is not a checkpoint: it is not a regular "
+                        "file",
+                        path);
     }
     f->source = (rg__checkpoint_source){.name = path,
                                         .bytes = (uint64_t)info.st_size,
@@ -343,7 +345,7 @@ static rg_status open_file(const rg__checkpoint_writing *w, uint32_t file,
     return *fd_p >= 0 ? RG_OK : fail_write(w->dir, errno);
 }
 
-/* On the disk, also where that is another machine, which tells late. */
+/* Reach the disk, even that of another machine, which reports errors late. */
 static rg_status close_file(const rg__checkpoint_writing *w, int fd,
                             rg_status st)
 {
@@ -355,7 +357,7 @@ static rg_status close_file(const rg__checkpoint_writing *w, int fd,
     return st;
 }
 
-/* Not every file system can reserve; a full one shows in time where it can. */
+/* Not every file system can reserve; if it can, a full one fails in time. */
 static bool reserve(int fd, uint64_t bytes)
 {
     return fallocate(fd, 0, 0, (off_t)bytes) == 0 ||
@@ -402,8 +404,8 @@ static rg_status check_part(const rg__checkpoint_writing *w)
         return st;
     return rg__fail(RG_ERR_SYSTEM,
                     "the file of a checkpoint is not in %s: %s; let all hosts "
-                    "see one directory (NFS), which is one job's alone; the "
-                    "one before still counts",
+                    "see one directory (NFS), used by one job only; the one "
+                    "before still counts",
                     w->dir, strerror(errno));
 }
 
@@ -513,8 +515,8 @@ static rg_status take_sums(const rg__checkpoint_writing *w, uint32_t file)
     if (fd < 0 || !read_sums(fd, &s) || !use_sums(c, file, &s) ||
         ftruncate(fd, (off_t)s.at) != 0)
         st = rg__fail(RG_ERR_SYSTEM,
-                      "%s, which another host has written, is not whole in the "
-                      "directory of rank 0's host; let all hosts see one "
+                      "%s, which another host has written, is incomplete in "
+                      "the directory of rank 0's host; let all hosts see one "
                       "directory (NFS); the one before still counts",
                       path);
     free(s.word);
@@ -575,7 +577,7 @@ static void remove_file(const char *dir, const char *name)
         unlink(path);
 }
 
-/* Of data of other hosts: the checkpoint that they belong to. */
+/* The checkpoint that other hosts' data belong to. */
 static bool read_data_name(const char *text, rg__checkpoint_name *of)
 {
     char name[RG__CHECKPOINT_NAME_MAX];
@@ -646,7 +648,8 @@ rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
     if (st != RG_OK)
         return st;
     uint64_t serial = c->serial;
-    st = rg__checkpoint_next(dir, serial - 1, &serial); /* nobody was quicker */
+    st = rg__checkpoint_next(dir, serial - 1, &serial); /* no other was
+                                                         * faster */
     if (st != RG_OK)
         return st;
     rg__failpoint("checkpoint.seal", -1, c->id.step, c->id.generation);

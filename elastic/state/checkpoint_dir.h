@@ -33,11 +33,11 @@ typedef struct rg__checkpoint_name {
 void rg__checkpoint_name_of(const rg__checkpoint *c, bool is_part,
                             char text[RG__CHECKPOINT_NAME_MAX]);
 
-/* false: it is no such name. */
+/* false: another name. */
 bool rg__checkpoint_name_read(const char *text, rg__checkpoint_name *name);
 
-/* Make a directory whose name is on the disk too; true also of one that is
- * there already. false: errno says why. */
+/* Make a directory and sync its name to disk; true also if it exists already.
+ * false: errno says why. */
 bool rg__checkpoint_make_dir(const char *dir);
 
 /* All names in a directory, the newest first. ERR_NOT_FOUND: there is no such
@@ -73,14 +73,14 @@ typedef struct rg__checkpoint_writing {
                                    NULL: of one that `fill` copies */
     rg_status (*fill)(void *arg, uint32_t piece, uint64_t at, void *to,
                       size_t n);
-    bool (*goes_on)(void *arg); /* asked between chunks; NULL: it does */
+    bool (*goes_on)(void *arg); /* asked between chunks; NULL: always */
     void *arg;
 } rg__checkpoint_writing;
 
 /* The .part file in three steps: make it, write its pieces and learn their
  * hashes, write the head, without which it is no checkpoint, once the files of
- * other hosts are there. Each has it on the disk. ERR_SYSTEM: why not;
- * ERR_JOB_ENDED: goes_on said no. */
+ * other hosts are there. Each syncs to disk. ERR_SYSTEM: it failed;
+ * ERR_JOB_ENDED: goes_on returned false. */
 rg_status rg__checkpoint_begin(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_put(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_end(const rg__checkpoint_writing *w);
@@ -90,12 +90,12 @@ rg_status rg__checkpoint_end(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
                                   uint32_t file);
 
-/* All three; when one fails nothing is left of it. */
+/* All three; if one fails the file is removed. */
 rg_status rg__checkpoint_write(const rg__checkpoint_writing *w);
 
-/* Give it its final name, have that on the disk too, and then remove those
- * beyond the newest `keep` and each .part that is no newer. ERR_INVALID:
- * another job was quicker there. */
+/* Give it its final name, sync that too, and then remove those beyond the
+ * newest `keep` and each .part that is no newer. ERR_INVALID: another job was
+ * faster. */
 rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
                               int keep);
 

@@ -123,8 +123,8 @@ static rg_status tell(rg_state *state, rg__state_buffer *b,
     name_ranks(differs, now->size, (size_t)state->buffers, ranks, sizeof ranks);
     snprintf(text, sizeof text,
              "buffer %s is not equal on all ranks in step %llu: %s other bytes "
-             "than rank 0; is something that a step changes not registered? A "
-             "buffer that may differ is registered with "
+             "than rank 0; is something that a step changes not registered? "
+             "Register a buffer that may differ with "
              "rg_buffer_params.may_differ",
              b->name, (unsigned long long)step, ranks);
     if (now->rank == 0 && !b->has_differed)
@@ -133,7 +133,7 @@ static rg_status tell(rg_state *state, rg__state_buffer *b,
     return rg__fail(RG_ERR_MISMATCH, "%s", text);
 }
 
-/* All ranks have learnt that something differs: what, and on which of them. */
+/* All ranks know that something differs: report what, and on which ranks. */
 static rg_status find_differences(rg_state *state, const uint64_t *hash,
                                   uint64_t step)
 {
@@ -154,7 +154,7 @@ static rg_status find_differences(rg_state *state, const uint64_t *hash,
     if (st == RG_OK)
         st = rg__world_gather(state->ctx, comparing, mine, all, n, now->size);
     rg_status found = RG_OK;
-    for (size_t k = n; k-- > 0 && st == RG_OK;) /* the first is said last */
+    for (size_t k = n; k-- > 0 && st == RG_OK;) /* the first is reported last */
         for (int r = 0; r < now->size; r++)
             if (all[(size_t)r * n + k]) {
                 found = tell(state, &state->buffer[k], all + k, step);
@@ -206,8 +206,8 @@ static void tell_still(rg__state_buffer *b)
     rg__log(
         RG__WARN, "state",
         "no byte of buffer %s has changed over %d commits; is it the memory "
-        "that the program trains, and not a copy? One that is meant to "
-        "stay as it is is registered with rg_buffer_params.constant",
+        "that the program trains, and not a copy? Register a buffer that never "
+        "changes with rg_buffer_params.constant",
         b->name, STILL_COMMITS);
 }
 

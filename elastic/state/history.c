@@ -1,4 +1,4 @@
-/* The history of one worker process. The checker that reads it is no part of
+/* The history of one worker process. The checker that reads it is not part of
  * the library. */
 #include "elastic/state/history.h"
 
@@ -126,8 +126,8 @@ static char *path_of(const char *dir, const char *host, int slot,
     return path;
 }
 
-/* A directory may hold earlier jobs, and this one before its host was started
- * again: a new file is one that was not there. */
+/* A directory may hold files of earlier jobs, and of this one before its host
+ * was restarted: a new file has an unused name. */
 static rg_status open_file(rg__history *h, const char *dir, const char *host,
                            uint32_t *start_p, bool is_new)
 {

@@ -9,8 +9,8 @@
  *   step        steps ended on the lineage
  *   hash        16 hex digits, XXH3_64 of replicated memory; or null
  *
- * `stored` stands for `commit` where shards are copied to other hosts: the
- * commit of that step can't be lost any more; it comes some steps later.
+ * `stored` replaces `commit` if shards are copied to other hosts: the commit of
+ * that step can no longer be lost; it comes some steps later.
  *
  * and besides, `step` lines "samples":[epoch,first,count], the positions of the
  * epoch that this rank took (count may be 0), where a sampler noted them;
@@ -44,14 +44,14 @@ typedef struct rg__history_set {
 } rg__history_set;
 
 /* Start the history of a process; dir "" or NULL keeps none, *h_p is NULL.
- * *start_p: of the file's name; a new file takes the next that is free from
- * there on, else what is there is gone on with. ERR_SYSTEM: the file can't be
+ * *start_p: of the file's name; a new file takes the next free one from there
+ * on, else the existing file is continued. ERR_SYSTEM: the file can't be
  * made. */
 rg_status rg__history_open(const char *dir, const char *host, int slot,
                            uint32_t *start_p, bool is_new, rg__history **h_p);
 void rg__history_close(rg__history *h);
 
-/* hash NULL: none was taken. */
+/* hash NULL: none was computed. */
 void rg__history_event(rg__history *h, const char *event, uint64_t generation,
                        int rank, int size, uint64_t step, const char *hash);
 

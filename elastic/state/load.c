@@ -1,8 +1,8 @@
-/* rg_state_load: registered memory from a checkpoint, whole or not at all.
+/* rg_state_load: registered memory from a checkpoint, completely or not at all.
  *
  * In a job that has a commit a newcomer reads the head of the checkpoint only:
- * rg_run brings its memory to the commit. Its data is due when no host that
- * holds a commit is left and this rank's memory is to be the job's. */
+ * rg_run brings its memory to the commit. Its data is needed when no host that
+ * holds a commit is left and this rank's memory becomes the job's. */
 #include "elastic/state/state.h"
 
 #include <errno.h>
@@ -196,8 +196,8 @@ static rg_status take_shards_of(rg_state *state, const char *path,
     st = rg__checkpoint_open(&c, &file.source);
     if (st == RG_OK && c.head_hash != hash)
         st = rg__fail(RG_ERR_DAMAGED,
-                      "checkpoint %s is another than the one that rank 0 has "
-                      "loaded; let all hosts see one directory",
+                      "checkpoint %s is not the one that rank 0 has loaded; "
+                      "let all hosts see one directory",
                       path);
     if (st == RG_OK)
         st = take_shards(state, &c, &file.source, dealt_p);
@@ -234,8 +234,8 @@ static rg_status load_name(rg_state *state, const char *dir, const char *name)
     return load_file(state, path);
 }
 
-/* The newest that is whole. A damaged one is named, and the one before it
- * taken. IN_PROGRESS: one has gone meanwhile. */
+/* The newest complete one. A damaged one is named, and the one before it used.
+ * IN_PROGRESS: one has disappeared meanwhile. */
 static rg_status load_newest(rg_state *state, const char *dir,
                              const rg__checkpoint_name *names, size_t count)
 {
@@ -253,7 +253,7 @@ static rg_status load_newest(rg_state *state, const char *dir,
     return st;
 }
 
-/* The serial of the newest is still what we know of the directory. */
+/* The serial of the newest is still that on record for the directory. */
 rg_status rg__state_load_before(rg_state *state)
 {
     rg__checkpoint_name *names;
@@ -274,8 +274,8 @@ rg_status rg__state_load_before(rg_state *state)
     free(names);
     if (st == RG_ERR_NOT_FOUND || st == RG_IN_PROGRESS)
         st = rg__fail(RG_ERR_DAMAGED,
-                      "no checkpoint before %s is in %s; begin afresh in "
-                      "another directory",
+                      "no checkpoint before %s is in %s; start over in another "
+                      "directory",
                       name, state->loaded.dir);
     if (st == RG_OK)
         rg__state_note_load(state);
@@ -300,15 +300,15 @@ static rg_status load_dir(rg_state *state, const char *dir)
         if (st != RG_OK)
             return st;
         st = load_newest(state, dir, names, count);
-        if (st == RG_OK) /* a damaged one is no other job's */
+        if (st == RG_OK) /* a damaged one is not another job's */
             rg__state_know(state, dir, newest_sealed(names, count));
         free(names);
         state->loaded.is_named = false;
     }
     if (st == RG_IN_PROGRESS)
         return rg__fail(RG_ERR_SYSTEM,
-                        "the checkpoints in %s go while they are read; let "
-                        "one job at a time write there",
+                        "the checkpoints in %s disappear while they are read; "
+                        "let one job at a time write there",
                         dir);
     return st;
 }
@@ -324,7 +324,7 @@ static rg_status check_load(const rg_state *state, const char *path,
     if (state->ctx->is_running || state->last.generation != 0)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_load belongs before rg_run: afterwards "
-                        "registered memory is what its last commit says");
+                        "registered memory is that of its last commit");
     if (path == NULL && state->ctx->checkpoint[0] == '\0')
         return rg__fail(RG_ERR_NOT_FOUND,
                         "no directory of checkpoints was named; name it with "
@@ -332,7 +332,7 @@ static rg_status check_load(const rg_state *state, const char *path,
     return RG_OK;
 }
 
-/* What is newer in its directory is not ours. */
+/* Newer ones in its directory are not ours. */
 static rg_status load_named(rg_state *state, const char *path)
 {
     char dir[RG__TEXT_MAX];

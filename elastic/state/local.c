@@ -1,14 +1,14 @@
-/* Local buffers: memory of each rank's own, of any size (RG_LOCAL).
+/* Local buffers: each rank's own memory, of any size (RG_LOCAL).
  *
- * Part i of a commit is rank i's, whichever process and host have that rank
+ * Part i of a commit belongs to rank i, whatever its process and host are
  * later. In the vault it lies in cell i (page.h), which begins with its length:
  * so sizes may differ between ranks and between commits, and agents copy parts
  * as they copy shards. A worker maps its own cell, and others while it reads
  * them.
  *
- * A part that is not what the rank has registered, since there were another
- * number of ranks or since its size has changed, is for the program to
- * redistribute; where it has no function for that, all ranks refuse it. */
+ * If a part does not fit what the rank has registered, since the number of
+ * ranks or its size has changed, the program redistributes it; if it has no
+ * function for that, all ranks refuse it. */
 #include "elastic/state/state.h"
 
 #include <inttypes.h>
@@ -126,7 +126,7 @@ static const rg__checkpoint_piece *stored(const rg_parts *from, uint32_t i)
     return rg__checkpoint_part(c, rg__checkpoint_find(c, from->b->name), i);
 }
 
-/* Of as many ranks as there were, each has verified its own part alone. */
+/* With as many ranks as before, each has verified only its own part. */
 static bool has_part(const rg_parts *from, uint32_t i)
 {
     const rg__membership *now = &from->state->ctx->now;
@@ -142,8 +142,9 @@ static rg_status check_part(const rg_parts *parts, int i)
                         "there is no part %d; they are numbered by rank", i);
     if (!has_part(parts, (uint32_t)i))
         return rg__fail(RG_ERR_NOT_FOUND,
-                        "part %d of buffer %s is with its own rank; a world of "
-                        "as many ranks has no other here",
+                        "part %d of buffer %s is with its own rank; with the "
+                        "same number of ranks only a rank's own part can be "
+                        "read",
                         i, parts->b->name);
     return RG_OK;
 }
@@ -251,7 +252,7 @@ static rg_status write_part(void *arg, uint64_t at, const void *bytes, size_t n)
     return rg__state_write(t->b, at - t->begin, bytes, n);
 }
 
-/* From the vault pieces.c has taken it. */
+/* From the vault, pieces.c has copied it. */
 static rg_status take_own(const rg_parts *from)
 {
     const rg__checkpoint *c = from->checkpoint;
@@ -307,8 +308,8 @@ rg_status rg__state_agree_parts(rg_state *state, rg_status mine)
     if (mine != RG_OK)
         return rg__fail(mine, "%s", why);
     return rg__fail(RG_ERR_REFUSED,
-                    "rank %d can't take its part of a local buffer, and says "
-                    "why; no rank goes on without it",
+                    "rank %d can't take its part of a local buffer, and its "
+                    "own error says why; no rank goes on without it",
                     (int)out[0] - 1);
 }
 
@@ -323,7 +324,7 @@ static rg__state_buffer *find_local(rg_state *state, const char *name)
     return NULL;
 }
 
-/* The cells hold commits that count, in front of what is added. */
+/* The cells hold commits that count, before the added room. */
 static rg_status make_room(rg_state *state, rg__state_buffer *b, size_t bytes)
 {
     rg_status st =

@@ -1,4 +1,4 @@
-/* What a state's steps leave in the history of its worker. */
+/* What a state's steps write to its worker's history. */
 #include "elastic/state/state.h"
 
 #include <stdlib.h>

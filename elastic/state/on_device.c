@@ -1,7 +1,7 @@
 /* Registered memory as the rest of this room reads and writes it, on the host
- * or on the device. A device's goes piece by piece through the ring of its
- * room: the vault itself is never handed to a device, for a process that was
- * killed may have copies under way into memory that others use by then. */
+ * or on the device. Device memory is copied piece by piece through the device's
+ * ring: the vault itself is never given to a device, because a killed process
+ * may have copies under way into memory that others use by then. */
 #include "elastic/state/state.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static rg_status name_buffer(const rg__state_buffer *b, rg_status st)
     return rg__fail(st, "buffer %s: %s", b->name, why);
 }
 
-/* Memory that the program has freed since is named, and not touched. */
+/* Memory that the program has freed since is reported, and not touched. */
 static rg_status check(const rg__state_buffer *b)
 {
     rg_status st = rg__device_check_memory(b->device, b->there);
@@ -50,7 +50,7 @@ static rg_status check(const rg__state_buffer *b)
     if (st != RG_ERR_INVALID)
         return st == RG_OK ? st : name_buffer(b, st);
     return rg__fail(RG_ERR_INVALID,
-                    "buffer %s is no memory of the device any more: it was "
+                    "buffer %s is no longer memory of the device: it was "
                     "freed, or its device reset, while it is registered; keep "
                     "it until rg_state_destroy",
                     b->name);

@@ -42,14 +42,14 @@ static size_t chunk(size_t left)
 
 /* -------------------------------------------------------------------- save */
 
-/* What a slice's pieces go to; alone there is no vault, and the hash is all. */
+/* Where a slice's pieces go; alone there is no vault, only the hash. */
 typedef struct saving {
     rg_ctx *ctx;
     char *to; /* of the next piece, NULL: no vault */
     rg__hash hash;
 } saving;
 
-/* Copy under the gate, so that leaving waits for a chunk and no more. */
+/* Copy under the gate, so that leaving waits for one chunk at most. */
 static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
                          rg__hash *hash)
 {
@@ -108,8 +108,8 @@ void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
         rg__slice(b->bytes, b->align, rank, size, begin_p, end_p);
 }
 
-/* What of a buffer belongs to a piece, or to a shard; nothing of the other
- * kind of buffer, nor of a local one, which lies in cells. */
+/* The range of a buffer that belongs to a piece, or to a shard; empty for the
+ * other kind of buffer, and for a local one, which lies in cells. */
 static void slice_of(const rg__state_buffer *b, bool is_shard,
                      const rg__part *part, size_t *begin_p, size_t *end_p)
 {
@@ -155,7 +155,7 @@ static rg_status save_cell(rg_ctx *ctx, rg__state_buffer *b, int slot,
     return st;
 }
 
-/* Without a vault they are hashed alone. */
+/* Without a vault they are only hashed. */
 static rg_status save_slices(rg_state *state, int slot, bool is_shard,
                              const rg__part *part, uint64_t *sum)
 {
@@ -246,11 +246,10 @@ typedef struct task {
     bool is_shard;
     rg__part part;
     bool copies, verifies;
-    uint32_t rank,
-        size; /* of a shard is copied what belongs to that of these */
+    uint32_t rank, size; /* which of these a shard's bytes are copied for */
 } task;
 
-/* [*begin_p, *end_p) becomes what it has in common with [begin, end). */
+/* [*begin_p, *end_p) becomes its intersection with [begin, end). */
 static void intersect(size_t begin, size_t end, size_t *begin_p, size_t *end_p)
 {
     *begin_p = *begin_p > begin ? *begin_p : begin;
@@ -295,7 +294,7 @@ static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
     return RG_OK;
 }
 
-/* This rank's own part as it is registered, if the task copies. */
+/* This rank's own part as registered, if the task copies. */
 static bool copies_cell(const rg__state_buffer *b, const task *t, size_t bytes)
 {
     return t->copies && t->part.index == t->rank && t->part.count == t->size &&
@@ -396,8 +395,8 @@ rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
 
 /* ----------------------------------------------------------------- a shard */
 
-/* Is any of this rank's part of a sharded buffer in the shard? Of local ones
- * all ranks need any, where there are other ranks than there were. */
+/* Is any of this rank's part of a sharded buffer in the shard? If the number of
+ * ranks has changed, all ranks need any part of local ones. */
 static bool is_mine(const rg_state *state, const rg__part *shard)
 {
     const rg__membership *now = &state->ctx->now;
@@ -435,8 +434,8 @@ static rg_status take_shard(rg_state *state, int slot, const rg__part *part,
     if (t.piece != NULL)
         return take_part(state, &t);
     return rg__fail(RG_ERR_PEER_LOST,
-                    "the vault of host %s does not hold shard %u of commit "
-                    "%llu.%llu any more; return this status from fn",
+                    "the vault of host %s no longer holds shard %u of commit "
+                    "%llu.%llu; return this status from fn",
                     state->ctx->host, part->index,
                     (unsigned long long)part->id.generation,
                     (unsigned long long)part->id.step);

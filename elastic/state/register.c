@@ -104,7 +104,7 @@ static rg_status check_params(const char *name, const rg_buffer_params *p)
     return RG_OK;
 }
 
-/* What fails below knows nothing of buffers. */
+/* Failures below don't know the buffer. */
 static rg_status name_buffer(rg_status st, const char *name)
 {
     char text[RG__TEXT_MAX], start[RG__BUFFER_NAME_MAX + 8];
@@ -128,7 +128,7 @@ static rg_status check_bytes(const char *name, const void *data, size_t bytes,
     return RG_OK;
 }
 
-/* And takes the caller's params. */
+/* Also takes the caller's params. */
 static rg_status check_add(const rg_state *state, const char *name,
                            const void *data, size_t bytes,
                            const rg_buffer_params *params,
@@ -170,7 +170,7 @@ static rg_status check_add(const rg_state *state, const char *name,
     return RG_OK;
 }
 
-/* Of a local one nothing is mapped before this worker has a rank. */
+/* A local one is mapped only once this worker has a rank. */
 static rg_status map_room(rg_state *state, rg__state_buffer *b)
 {
     void *at = NULL;

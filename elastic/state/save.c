@@ -74,7 +74,7 @@ void rg__state_know(rg_state *state, const char *path, uint64_t newest)
 
 /* ---------------------------------------------------------- without agents */
 
-/* A reason that another rank has says itself. */
+/* Another rank reports its own reason. */
 static void save_ourselves(rg_state *state, const char *dir, int keep)
 {
     bool is_elsewhere = false;
@@ -89,7 +89,7 @@ static void save_ourselves(rg_state *state, const char *dir, int keep)
 
 /* ------------------------------------------------------------------ asking */
 
-/* "" stands for the job's own directory, which each host may see elsewhere. */
+/* "": the job's own directory, which may have another path on each host. */
 static void ask_agent(rg_state *state, const char *dir, int keep)
 {
     const rg__membership *now = &state->ctx->now;
@@ -154,8 +154,8 @@ static bool has_newest(rg_state *state)
     if (out[0] == 0)
         return true;
     snprintf(why, sizeof why,
-             "the newest commit, of step %" PRIu64 ", becomes no checkpoint: "
-             "memory has changed since, and without agents nobody keeps it; "
+             "the newest commit, of step %" PRIu64 ", is not saved: memory "
+             "has changed since, and without agents no commit is kept; "
              "end with rg_state_save",
              state->last.step);
     if (state->ctx->now.rank == 0)

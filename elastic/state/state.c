@@ -8,10 +8,10 @@
  *
  * A commit is live, and nothing is saved over it, from the agreement on it
  * until the agreement on a later one; where shards are copied to other hosts,
- * until an agreement which says that all copies of a later one are stored. So
- * there is a complete commit before and after every agreement, whichever worker
- * dies; with copies, also if no more hosts are lost than there are copies. All
- * ranks agree on the same things, so all know the same live commits.
+ * until an agreement that all copies of a later one are stored. So there is a
+ * complete commit before and after every agreement, whichever worker dies; with
+ * copies, also if no more hosts are lost than there are copies. All ranks agree
+ * on the same things, so all know the same live commits.
  *
  * The vault is written only through the gate (context.h): once a generation is
  * left no byte of it changes by a worker until the decision of the next is
@@ -81,7 +81,7 @@ static int64_t copied_here(const rg_state *state)
 }
 
 /* A live commit that was made in this generation and whose copies are stored
- * counts for good; what is older is live no more. */
+ * counts for good; older ones are no longer live. */
 static void let_go(rg_state *state, int64_t copied)
 {
     while (state->lives > 1 && (int64_t)state->live[1].id.step < copied) {
@@ -91,7 +91,7 @@ static void let_go(rg_state *state, int64_t copied)
     }
 }
 
-/* What a rank has for the agreement that ends a step; the highest counts. DUE:
+/* A rank's value for the agreement that ends a step; the highest counts. DUE:
  * rank 0 wants a checkpoint of this commit. ANNOUNCED: a change was announced;
  * the checkpoint is then due later. STOPPED: the job is to end. */
 enum { NOTHING, DUE, ANNOUNCED, STOPPED };
@@ -108,7 +108,7 @@ static int64_t pending(const rg_state *state, uint64_t on, uint64_t step)
                : NOTHING;
 }
 
-/* What a rank does where others do something else, in its step. */
+/* What a rank does while others do something else, in its step. */
 #define ON_BITS 3
 #define ON_MASK ((1 << ON_BITS) - 1)
 
@@ -146,8 +146,8 @@ static int name_place(const rg_ctx *ctx, const int64_t *all, int first,
     return n;
 }
 
-/* All have learnt that some do something else: name which ranks do what. Of
- * more than two kinds, two are named. */
+/* All know that some ranks do something else: name which ranks do what. Of more
+ * than two kinds, two are named. */
 static rg_status tell_places(rg_state *state, int64_t mine)
 {
     const int size = state->ctx->now.size;
@@ -170,14 +170,14 @@ static rg_status tell_places(rg_state *state, int64_t mine)
                ? st
                : rg__fail(RG_ERR_MISMATCH,
                           "%s, %s; end the same steps on every rank, and %s "
-                          "behind the same one",
+                          "after the same one",
                           first, other,
                           state->ctx->is_rank ? "call rg_finalize"
                                               : "return from fn");
 }
 
-/* Every call that ends a step, and fn's return, takes part in one agreement, so
- * that a rank that has returned is told apart from those that go on. */
+/* Every call that ends a step, and fn's return, takes part in one agreement,
+ * which tells a rank that has returned from those that go on. */
 static uint64_t tag_of(uint64_t on)
 {
     return on == RG__STATE_AGREE_SYNC ? on : RG__STEP_TAG;
@@ -260,7 +260,7 @@ static rg_status take_slot(rg_state *state, int *slot_p)
     return st;
 }
 
-/* The agent copies what counts, and nothing else. */
+/* The agent copies only what counts. */
 static void show_commit(rg_state *state, rg__commit_id id)
 {
     rg__page *page = state->ctx->page;
@@ -288,8 +288,8 @@ static void now_counts(rg_state *state, int slot, rg__commit_id id)
     show_commit(state, id);
 }
 
-/* Behind an agreement, since a rank that has returned from fn compares nothing.
- */
+/* After an agreement, since a rank that has returned from fn compares
+ * nothing. */
 static rg_status look(rg_state *state, uint64_t step)
 {
     bool is_announced = false;
@@ -330,7 +330,7 @@ static rg_status commit(rg_state *state, uint64_t step, bool *is_announced_p)
     return RG_OK;
 }
 
-/* The commit's step has ended. Where shards are copied, the history gets the
+/* The commit's step has ended. If shards are copied, the history gets the
  * commit once it is safe from the loss of hosts. */
 static void note_commit(rg_state *state)
 {
@@ -345,7 +345,7 @@ static rg_status check_in_fn(const rg_state *state, const char *what)
     if (state == NULL || !state->is_in_fn)
         return rg__fail(RG_ERR_INVALID,
                         "%s belongs inside the function that rg_run calls, or "
-                        "behind rg_state_resume",
+                        "after rg_state_resume",
                         what);
     return RG_OK;
 }
@@ -523,7 +523,7 @@ static rg_status receive_aside(rg_state *state, int source)
     return rg__state_flush(state);
 }
 
-/* For the moment there is a copy of it on the host: once in a job's life. */
+/* A temporary copy of it on the host: once in a job's life. */
 static rg_status pass_device(rg_ctx *ctx, const rg__state_buffer *b, int source)
 {
     char *copy = ctx->now.size > 1 ? malloc(b->bytes) : NULL;
@@ -574,8 +574,8 @@ static rg_status broadcast_replicated(rg_state *state, int source)
                : receive(state, source);
 }
 
-/* true on all ranks when the shards of one of them are damaged. What is refused
- * on one is refused on all. */
+/* true on all ranks when the shards of one of them are damaged. A refusal on
+ * one is one on all. */
 static rg_status load_shards(rg_state *state, int source, bool *is_damaged_p)
 {
     int64_t in[4] = {0}, out[4] = {0};
@@ -596,8 +596,8 @@ static rg_status load_shards(rg_state *state, int source, bool *is_damaged_p)
 }
 
 /* No commit is on the lineage: registered memory is rank source's, and of a
- * sharded buffer each rank's own or what a checkpoint has. One whose shards are
- * damaged gives way to the one before it. */
+ * sharded buffer each rank's own or what a checkpoint has. If its shards are
+ * damaged, the one before it is used. */
 static rg_status broadcast(rg_state *state, int source)
 {
     rg_status st =
@@ -645,7 +645,7 @@ static rg_status restore(rg_state *state, int slot, rg__commit_id resume,
         st = deal_parts(state, slot, resume, is_needed);
     bool is_announced = false;
     if (st ==
-        RG_OK) /* no rank commits over an older one before all are right */
+        RG_OK) /* no rank commits over an older one before all are restored */
         st = agree(state, RG__STATE_AGREE_SYNC, state->step, &is_announced);
     if (st == RG_OK && !is_here)
         rg__state_note(state, "restore", resume.step, true);
@@ -658,8 +658,8 @@ static rg_status take_from_vault(rg_state *state, rg__commit_id resume,
     const int slot = rg__vault_find(state->ctx->vault, resume);
     if (slot < 0)
         return rg__fail(RG_ERR_PEER_LOST,
-                        "the vault of host %s does not hold commit %llu.%llu "
-                        "any more; return this status from fn",
+                        "the vault of host %s no longer holds commit "
+                        "%llu.%llu; return this status from fn",
                         state->ctx->host, (unsigned long long)resume.generation,
                         (unsigned long long)resume.step);
     state->live[0] = (rg__live){.id = resume, .slot = slot};
@@ -677,15 +677,15 @@ static bool is_gate_shut(rg_ctx *ctx)
     return is_shut;
 }
 
-/* The record of a later generation is that of a world which has taken the place
- * of this one. */
+/* The record of a later generation belongs to a world that has replaced this
+ * one. */
 static bool is_on_record(const rg_ctx *ctx)
 {
     const uint64_t begun = atomic_load(&ctx->page->begun);
     return begun != 0 && begun <= ctx->now.generation;
 }
 
-/* Sleep until etcd has it on record that there is a commit: without that record
+/* Sleep until etcd has on record that there is a commit: without that record
  * others may still begin with the memory of a worker. Rank 0 has it written. */
 static rg_status await_record(const rg_state *state)
 {
@@ -727,9 +727,9 @@ static void count_from_here(rg_state *state)
         state->asked_ns = rg__now_ns();
 }
 
-/* Memory is that of the commit from which all go on. What others have made
- * without this worker, before it was there or while it was left out, is not its
- * own to tell. */
+/* Memory is that of the commit from which all go on. Commits that others made
+ * without this worker, before it came or while it was left out, are not its own
+ * to report. */
 static void tell_what_counts(rg_state *state, rg__commit_id resume)
 {
     const bool is_ours =
@@ -772,7 +772,7 @@ rg_status rg__state_sync(rg_state *state, const rg__decided *decided)
     rg__state_note(state, "sync", state->step, true);
     tell_what_counts(state, decided->resume);
     if (!has_resume)
-        st = commit_zero(state); /* what was loaded is no step of this job */
+        st = commit_zero(state); /* the loaded step is not one of this job */
     atomic_store(&ctx->page->step, state->step);
     return st;
 }

@@ -30,8 +30,8 @@ typedef struct rg__state_buffer {
     void *redistribute_arg;
     /* compare.c */
     bool may_differ, is_constant; /* as registered */
-    bool has_differed, is_still;  /* that was found, and said */
-    uint64_t slice_hash;          /* of what the last commit took of it here */
+    bool has_differed, is_still;  /* that was found, and reported */
+    uint64_t slice_hash;          /* of the last commit's part of it here */
     bool has_slice_hash;          /* there was one in this generation */
     bool has_changed;             /* since the first */
 } rg__state_buffer;
@@ -91,16 +91,16 @@ struct rg_state {
     rg_commit_fn on_commit;
     void *commit_arg;
     uint64_t told; /* steps up to it count, and on_commit was called for them */
-    rg__commit_id doubted; /* a commit that was begun here: whether it counts,
-                              the next decision may have to say */
+    rg__commit_id doubted; /* a commit that was begun here: the next decision
+                            * may have to tell whether it counts */
     rg__history *history;  /* NULL: none is kept */
     uint64_t sample_epoch, sample_first, sample_count; /* of this step */
     bool has_samples;
     rg__state_dir *dir; /* directories of checkpoints that we know; owned */
     int dirs;
-    rg__state_loaded loaded; /* or looked at: */
-    char due[RG__TEXT_MAX];  /* what this rank loads where its memory is to be
-                                the job's, "": nothing */
+    rg__state_loaded loaded; /* or only examined: */
+    char due[RG__TEXT_MAX];  /* what this rank loads if its memory becomes the
+                              * job's, "": nothing */
     uint64_t loaded_step;    /* 1 + its step, 0: none */
     uint64_t asked_step, asked_ns; /* of the last checkpoint by itself */
     rg__commit_id asked;           /* for the job's directory, last */
@@ -114,7 +114,7 @@ void rg__state_note_samples(rg_state *state, uint64_t epoch, uint64_t first,
                             uint64_t count);
 
 /* Bring registered memory to the decision's commit, on all ranks, from the
- * vault; where the decision has none, to rank `source`'s memory, which becomes
+ * vault; if the decision has none, to rank `source`'s memory, which becomes
  * commit 0. Collective over the world, on the thread of rg_run. */
 rg_status rg__state_sync(rg_state *state, const rg__decided *decided);
 
@@ -132,17 +132,17 @@ enum {
     RG__STATE_AGREE_WRITE
 };
 
-/* compare.c. ERR_INVALID: no value of REGROUP_CHECK_STATE. */
+/* compare.c. ERR_INVALID: a bad REGROUP_CHECK_STATE. */
 rg_status rg__state_check_read(const char *text, rg__state_check *check_p);
 /* A generation begins, the first or not: rank 0's setting counts for all.
  * Collective. */
 rg_status rg__state_check_agree(rg_state *state, bool is_first);
-/* Before a commit is saved: compare what is due. Collective; ERR_MISMATCH, on
+/* Before a commit is saved: do due comparisons. Collective; ERR_MISMATCH, on
  * all ranks: replicated memory differs, and the setting is strict. */
 rg_status rg__state_look(rg_state *state, uint64_t step);
 /* Is anything due then? The same on all ranks. */
 bool rg__state_looks(const rg_state *state);
-/* A commit takes so much of a buffer here, with that hash. */
+/* A commit takes so many bytes of a buffer here, with that hash. */
 void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 
 /* on_device.c. May it be registered? */
@@ -151,13 +151,14 @@ rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
 /* Registered memory, wherever it is. Before a load and a sync: wait until what
  * the program has enqueued can't write any buffer. ERR_DEVICE. */
 rg_status rg__state_await_device(const rg_state *state);
-/* Bytes [begin, end), handed on in one or several pieces; what fn says ends it.
- * ERR_DEVICE, ERR_INVALID: the device's memory can't be read, or is gone. */
+/* Bytes [begin, end), handed on in one or several pieces; an error of fn ends
+ * it. ERR_DEVICE, ERR_INVALID: the device's memory can't be read, or is
+ * gone. */
 rg_status rg__state_read(const rg__state_buffer *b, size_t begin, size_t end,
                          rg__device_piece_fn fn, void *arg);
 rg_status rg__state_copy_out(const rg__state_buffer *b, size_t begin,
                              size_t end, char *to);
-/* Behind the flush they are there; `from` may change before. */
+/* They are written after the flush; `from` may change before. */
 rg_status rg__state_write(const rg__state_buffer *b, size_t at,
                           const char *from, size_t n);
 rg_status rg__state_flush(const rg_state *state);
@@ -170,19 +171,19 @@ void rg__state_hash_buffer(const rg__state_buffer *b, rg__hash *hash);
 rg_status rg__state_fill(rg_state *state, int slot, rg__commit_id id);
 /* Without a vault: is this rank's memory what the newest commit has hashed? */
 bool rg__state_is_unchanged(rg_state *state);
-/* This rank's piece of a vault slot holds nothing that counts from now on. */
+/* Invalidate this rank's piece of a vault slot. */
 rg_status rg__state_spoil(rg_state *state, int slot);
-/* Restore the replicated buffers, or only verify this rank's share of what
- * lies there. PEER_LOST: also when a piece is damaged, which is published. */
+/* Restore the replicated buffers, or only verify this rank's share of the slot.
+ * PEER_LOST: also when a piece is damaged, which is published. */
 rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
                             bool is_needed);
-/* The same of the sharded buffers' part that is this rank's now. */
+/* The same for this rank's present part of the sharded buffers. */
 rg_status rg__state_restore_shard(rg_state *state, int slot, rg__commit_id id,
                                   bool is_needed);
 /* This rank's part of a sharded buffer, all of a replicated one. */
 void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
                      size_t *begin_p, size_t *end_p);
-/* local.c. Have the agent make room for a buffer, or know that a local one
+/* local.c. Have the agent make room for a buffer, or tell it that a local one
  * needs so much here. */
 rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
                              size_t need);
@@ -214,17 +215,17 @@ void rg__state_close_cell(rg__state_cell *cell);
 /* Room for this rank's bytes in every vault slot, after the head. */
 rg_status rg__state_reserve_cell(const rg_state *state, rg__state_buffer *b);
 void rg__state_unmap_cell(rg__state_buffer *b);
-/* The local buffers whose parts are not this rank's as it has registered them
- * are redistributed, or refused. The sentence is then this rank's alone. */
+/* Redistribute local buffers whose parts don't fit what this rank has
+ * registered, or refuse them. Only this rank has the sentence then. */
 rg_status rg__state_deal(const rg_parts *from);
-/* All ranks have dealt, and this one with that status: the same for all, OK or
- * not. Collective. */
+/* All ranks have dealt, this one with that status: return the same on all, OK
+ * or not. Collective. */
 rg_status rg__state_agree_parts(rg_state *state, rg_status mine);
 
 /* Reserve this rank's part of the sharded buffers in every vault slot. */
 rg_status rg__state_reserve_shard(rg_state *state);
 
-/* save.c. A name that holds in any working directory; ERR_INVALID: too long. */
+/* save.c. The path as an absolute one; ERR_INVALID: too long. */
 rg_status rg__state_absolute(const char *dir, char to[RG__TEXT_MAX]);
 /* Write registered memory, of the newest commit, as a checkpoint: collective
  * over a world without agents. *elsewhere_p: it failed, and another rank knows
@@ -233,17 +234,17 @@ rg_status rg__state_write_world(rg_state *state, const char *dir, int keep,
                                 bool *elsewhere_p);
 /* The serial up to which a directory's checkpoints are ours, 0: none are. */
 uint64_t rg__state_known(const rg_state *state, const char *path);
-/* Say up to which serial a directory's checkpoints are ours. */
+/* Set up to which serial a directory's checkpoints are ours. */
 void rg__state_know(rg_state *state, const char *path, uint64_t newest);
 
 /* load.c. This rank's shards from the checkpoint that rank `source` has loaded,
  * if it has. Collective over the world. ERR_DAMAGED is one rank's own: the
- * others must be told of it, and of the fate of local buffers. */
+ * others must be told of it, and of the outcome for local buffers. */
 rg_status rg__state_load_shards(rg_state *state, int source,
                                 rg_status *dealt_p);
-/* Load what a newcomer has only looked at, if it has. */
+/* Load a checkpoint of which a newcomer has only read the head, if any. */
 rg_status rg__state_load_due(rg_state *state);
-/* Load the one before it, where a directory was loaded; on rank `source`.
+/* Load the one before it, if a directory was loaded; on rank `source`.
  * ERR_DAMAGED: there is none. */
 rg_status rg__state_load_before(rg_state *state);
 
@@ -252,7 +253,7 @@ rg_status rg__state_load_before(rg_state *state);
 bool rg__state_is_due(const rg_state *state, uint64_t step);
 /* After a commit, before it is left, on every rank: ask for a checkpoint of it,
  * in that directory (NULL: --checkpoint-dir), keeping so many (0: the
- * setting's). Whether it succeeds or not, training goes on. */
+ * setting's). Training goes on whether it succeeds or not. */
 void rg__state_ask(rg_state *state, const char *dir, int keep);
 /* The same once fn has returned on all ranks, of the newest commit, if there is
  * a directory and it is no checkpoint yet. */
@@ -260,16 +261,16 @@ void rg__state_ask_last(rg_state *state);
 /* Before the door: the agent may have to write a checkpoint by itself. */
 void rg__state_show_loaded(const rg_state *state);
 
-/* fn has left with that status, since the job ends at this commit. */
+/* fn has returned that status, since the job ends at this commit. */
 bool rg__state_has_stopped(const rg_state *state, rg_status st);
 
-/* All steps that have ended here count: tell on_commit those that are new. */
+/* All steps that have ended here count: call on_commit for the new ones. */
 void rg__state_tell(rg_state *state);
 
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *state);
 
-/* History: a checkpoint was loaded, which is no generation's. */
+/* History: a checkpoint was loaded, which belongs to no generation. */
 void rg__state_note_load(const rg_state *state);
 
 /* History: an event in a step, with or without the hash of memory; the end of

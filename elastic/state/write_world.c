@@ -2,8 +2,8 @@
  * mpirun of its own. There is no vault, and so no agent that could write while
  * steps go on: the ranks write registered memory before the commit returns.
  * Rank 0 writes the head and what is replicated, and each rank with shards or
- * local buffers a file of its own beside it. Rank 0 begins, all write, and when
- * all have reported that theirs is on the disk, rank 0 ends and seals it. */
+ * local buffers a file of its own beside it. Rank 0 begins, all write, and once
+ * all files are on the disk, rank 0 completes and seals it. */
 #include "elastic/state/state.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ typedef struct world_write {
 
 /* ------------------------------------------------------------------ layout */
 
-/* Of each rank all local buffers, one after the other. */
+/* All local buffers of each rank, one after the other. */
 static rg_status gather_bytes(world_write *w)
 {
     const rg_state *state = w->state;
@@ -90,7 +90,7 @@ static uint32_t owner_of(const world_write *w, uint32_t i)
     }
 }
 
-/* Of the buffer, where a piece's bytes begin in this rank's memory. */
+/* Where in this rank's memory of the buffer a piece's bytes begin. */
 static size_t begin_of(const world_write *w, uint32_t i)
 {
     const rg__checkpoint_piece *p = &w->c.piece[i];
@@ -105,7 +105,7 @@ static void take_piece(world_write *w, uint32_t i)
         w->data[i] = b->data + begin_of(w, i);
 }
 
-/* Files are numbered as their first pieces come. */
+/* Files are numbered in the order of their first pieces. */
 static rg_status give_files(world_write *w)
 {
     const int size = w->state->ctx->now.size;
@@ -162,7 +162,7 @@ static rg__checkpoint_writing writing_of(world_write *w)
                                     .arg = w};
 }
 
-/* What rank 0 has broadcast, or could not. */
+/* What rank 0 broadcasts, also if it failed. */
 typedef struct word {
     int32_t status;
     uint64_t serial;
@@ -202,7 +202,7 @@ static rg_status agree(const world_write *w, rg_status mine, bool *elsewhere_p)
         return st;
     return *elsewhere_p ? rg__fail(RG_ERR_SYSTEM,
                                    "another rank has not written its part of a "
-                                   "checkpoint in %s, and says why",
+                                   "checkpoint in %s; its own error says why",
                                    w->dir)
                         : mine;
 }

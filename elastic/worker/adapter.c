@@ -1,6 +1,6 @@
 /* The library of an MPI (libregroup_mpi-*), loaded where the program was not
  * linked with it, or the linker dropped it: that of the MPI which is mapped
- * already, else of the launcher's variables, from beside this library. */
+ * already, else of the launcher's variables, from this library's directory. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static bool is_mapped(const char *library)
     return found != NULL;
 }
 
-/* NULL: nothing tells. */
+/* NULL: unknown. */
 static const char *find_flavour(void)
 {
     for (int i = 0; i < FLAVOURS; i++)

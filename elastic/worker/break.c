@@ -1,7 +1,7 @@
-/* rg_on_break: tells a program that its generation has broken, while its own
- * thread may be waiting in a communicator of its own. Each break gets a thread,
- * so the Regroup thread keeps answering the agent, and a slow function holds up
- * this worker alone. */
+/* rg_on_break: tells a program that its generation has broken, while its thread
+ * may be waiting in a communicator of its own. Each break gets a thread, so the
+ * Regroup thread keeps answering the agent, and a slow function holds up this
+ * worker alone. */
 #include "elastic/worker/worker.h"
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-/* One that the user thread has not taken up has nothing of the program's. */
+/* A generation that the user thread has not taken up is unused. */
 void rg__break_note(rg__worker *w)
 {
     if (w->on_break == NULL || w->wants_stop || w->phase == RG__PHASE_DONE ||
@@ -44,7 +44,7 @@ void rg__break_tell(rg__worker *w)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &attr, tell, w) != 0) {
         rg__log(RG__WARN, "worker",
-                "no thread can be made for the function of rg_on_break: it is "
+                "a thread for the function of rg_on_break can't be made: it is "
                 "called on the Regroup thread");
         tell(w);
     }

@@ -17,9 +17,9 @@
 #include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
 
-#define MEET_TIMEOUT_MS 10000
+#define ANSWER_TIMEOUT_MS 10000
 
-/* A supervisor's word about the agent before comes first, if it does. */
+/* A supervisor's message about the former agent may come first. */
 static rg_status recv_soon(int sock, void *bytes, size_t *n_p,
                            int fds[RG__SOCK_FDS])
 {
@@ -27,11 +27,11 @@ static rg_status recv_soon(int sock, void *bytes, size_t *n_p,
     rg_status st;
     do {
         struct pollfd ready = {.fd = sock, .events = POLLIN};
-        if (poll(&ready, 1, MEET_TIMEOUT_MS) == 0)
+        if (poll(&ready, 1, ANSWER_TIMEOUT_MS) == 0)
             return rg__fail(
                 RG_ERR_AGENT_LOST,
                 "the agent did not answer within %d s; is it stopped?",
-                MEET_TIMEOUT_MS / 1000);
+                ANSWER_TIMEOUT_MS / 1000);
         st = rg__sock_recv(sock, bytes, RG__WIRE_MAX, n_p, fds);
     } while (st == RG_OK && *n_p >= sizeof *head && head->type == RG__GONE);
     return st;
@@ -71,7 +71,7 @@ static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
     if (st != RG_OK)
         return st;
     ctx->vault = at;
-    if (w->vault_fd >= 0) /* of an agent that has gone before it was met */
+    if (w->vault_fd >= 0) /* of an agent that was gone before it answered */
         close(w->vault_fd);
     w->vault_fd = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
     ctx->me = m->me;
@@ -110,7 +110,7 @@ static rg_status receive_welcome(rg__worker *w, void *room)
     return st;
 }
 
-/* *is_lost_p: the agent was there and went. */
+/* *is_lost_p: the agent was there and has gone. */
 static rg_status try_to_connect(rg__worker *w, const char *socket_path,
                                 int slot, void *room, bool *is_lost_p)
 {
@@ -127,15 +127,15 @@ static rg_status try_to_connect(rg__worker *w, const char *socket_path,
     return st;
 }
 
-/* An agent that is killed before it has answered never knew us; the next one
- * listens at the same place. */
+/* An agent that is killed before it has answered never knew this worker; the
+ * next one listens at the same place. */
 rg_status rg__worker_connect(rg__worker *w, const char *socket_path, int slot)
 {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
-    const uint64_t deadline = rg__now_ns() + MEET_TIMEOUT_MS * RG__MS;
+    const uint64_t deadline = rg__now_ns() + ANSWER_TIMEOUT_MS * RG__MS;
     void *room = malloc(RG__WIRE_MAX);
     if (room == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory to meet the agent");
+        return rg__fail(RG_ERR_MEMORY, "no memory to connect to the agent");
     bool is_lost = false;
     rg_status st = try_to_connect(w, socket_path, slot, room, &is_lost);
     while (is_lost && rg__now_ns() < deadline) {
@@ -185,7 +185,7 @@ rg_status rg__worker_stay_alone(rg__worker *w,
     ctx->vault = private_memory(sizeof(rg__vault));
     if (ctx->page == NULL || ctx->vault == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a page and a vault");
-    atomic_store(&ctx->page->begun, 1); /* nobody else could begin */
+    atomic_store(&ctx->page->begun, 1); /* no other worker could begin */
     ctx->me = (rg__member_id){.host = 1, .slot = 0, .start = 1};
     if (gethostname(ctx->host, sizeof ctx->host) != 0)
         snprintf(ctx->host, sizeof ctx->host, "localhost");

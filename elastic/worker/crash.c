@@ -1,8 +1,8 @@
 /* Crash handlers. A core dump hides the death of a process for seconds, so the
  * signals that end in one first store `dying` in the page and wake the agent.
- * Then whoever had the signal before us gets it: its handler is called, or the
- * default action happens. A program that means to survive such a signal
- * installs its handler after rg_init, in place of ours. */
+ * Then the handler that was installed before ours is called, or the default
+ * action happens. A program that wants to survive such a signal installs its
+ * handler after rg_init, in place of ours. */
 #include "elastic/worker/worker.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
-/* Lock held. Nothing of the generation is open to user threads before this. */
+/* Lock held. Opens the generation to user threads. */
 static rg_status take_up(rg__worker *w)
 {
     rg_ctx *ctx = w->ctx;
@@ -39,7 +39,7 @@ rg_status rg__worker_door(rg__worker *w)
     return rg__worker_send(w, &m, sizeof m);
 }
 
-/* The generation that finished the job was this worker's: one that was left out
+/* The generation that finished the job was this worker's: a worker left out
  * before has an older state. */
 static bool has_finished(const rg__worker *w)
 {

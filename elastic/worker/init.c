@@ -23,7 +23,7 @@ static const char *const launcher_sizes[] = {
     "MPI_LOCALNRANKS",      "SLURM_NTASKS", "WORLD_SIZE",
     "JSM_NAMESPACE_SIZE"};
 
-/* The variable that says so; NULL: there is one task, or nobody says. */
+/* The variable that shows it; NULL: there is one task, or none is set. */
 static const char *find_many_tasks(void)
 {
     for (size_t i = 0; i < sizeof launcher_sizes / sizeof *launcher_sizes;

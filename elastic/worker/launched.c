@@ -1,10 +1,10 @@
 /* A static world whose tasks were started by another launcher, such as mpirun:
  * no agent, one generation, which is there from rg_init to rg_finalize.
  *
- * The tasks meet by the launcher's gather and show each other a card; all that
- * follows is a function of the cards, so that all of them choose alike. Each
- * host has a control segment for native: its lowest rank makes it, and the
- * others open it by its number in that one's process. */
+ * The tasks exchange cards by the launcher's gather; all that follows is a
+ * function of the cards, so that all tasks choose alike. Each host has a
+ * control segment for native: its lowest rank makes it, and the others open it
+ * by its number in that one's process. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static rg_status take_places(rg__worker *w, const card *all, int rank, int size)
         return st;
     if (!is_plausible(all, size))
         return rg__fail(RG_ERR_SYSTEM,
-                        "the tasks disagree on who is on which host");
+                        "the tasks disagree on which task is on which host");
     w->entered = (rg__membership){.generation = 1, .rank = rank, .size = size};
     w->entered.member = for_tasks(size, sizeof *w->entered.member);
     if (w->entered.member == NULL)
@@ -264,8 +264,8 @@ static rg_status try_self(rg__worker *w, bool *ok)
                : RG_OK;
 }
 
-/* Segments of rg_alloc are shown from now on; without a registry they would be
- * waited for. */
+/* Segments of rg_alloc are published from now on; without a registry others
+ * would wait for them. */
 static rg_status share_registry(rg__worker *w, bool *ok)
 {
     const uint64_t bytes = rg__registry_bytes(w->entered.local_size);
@@ -287,7 +287,7 @@ static rg_status share_registry(rg__worker *w, bool *ok)
     return agree(w, ok);
 }
 
-/* Is name one of a list that is separated by commas? */
+/* Is name in a list separated by commas? */
 static bool lists(const char *list, const char *name)
 {
     const size_t n = strlen(name);
@@ -329,8 +329,8 @@ static rg_status share_native(rg__worker *w, const rg__reached *reached,
     return st;
 }
 
-/* Between hosts native speaks TCP; the launcher's own transport, where it may
- * be taken, knows quicker networks. */
+/* Between hosts native uses TCP; the launcher's own transport, if allowed,
+ * knows faster networks. */
 static rg_status try_native(rg__worker *w, const rg__library_settings *settings,
                             bool *ok)
 {

@@ -1,6 +1,6 @@
 /* A launched world of several hosts: its tasks tell each other where they
- * listen, and a key for this world alone, which rank 0 makes up. Both go the
- * launcher's way, and are as safe as that. */
+ * listen, and a key for this world alone, which rank 0 makes up. Both travel by
+ * the launcher, and are as safe as that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/proof.h"
 
-/* What a task tells all others. */
+/* What a task sends to all others. */
 typedef struct reach {
     rg__address address;
     uint32_t port; /* 0: it can't be reached */

@@ -38,7 +38,7 @@ rg_status rg__worker_listen(rg__worker *w, const rg__address *address)
     socklen_t bytes = 0;
     if (!read_address(address, &at, &bytes))
         return rg__fail(RG_ERR_INVALID,
-                        "this host's address \"%.47s\" is no IP address",
+                        "this host's address \"%.47s\" is not an IP address",
                         address->text);
     w->listener =
         socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -46,8 +46,8 @@ rg_status rg__worker_listen(rg__worker *w, const rg__address *address)
         listen(w->listener, BACKLOG) != 0 ||
         getsockname(w->listener, &at.any, &bytes) != 0)
         return rg__fail(RG_ERR_SYSTEM,
-                        "workers of other hosts can't be listened for at %s: "
-                        "%s; is that an address of this host (--advertise, "
+                        "this worker can't listen for other hosts at %s: %s; "
+                        "is that an address of this host (--advertise, "
                         "--interface)?",
                         address->text, strerror(errno));
     w->port =

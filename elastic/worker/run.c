@@ -9,7 +9,7 @@
 
 #define IN_VAIN_MAX 10
 
-/* The last generation of a job that is done stays the program's world. */
+/* The last generation of a finished job remains the program's world. */
 static void leave_run(rg_ctx *ctx)
 {
     ctx->is_running = false;
@@ -21,7 +21,7 @@ static void leave_run(rg_ctx *ctx)
                     "end this process");
 }
 
-/* What on_break uses is the program's again. */
+/* The program may use on_break's data again. */
 static void settle(rg__worker *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -30,7 +30,7 @@ static void settle(rg__worker *w)
 }
 
 /* The Regroup thread alone would look like a program that computes for long. It
- * ends without an agent too, since it keeps the process alive. */
+ * also ends without an agent, since it keeps the process alive. */
 static void thread_ended(void *arg)
 {
     rg__worker *w = arg;
@@ -41,8 +41,8 @@ static void thread_ended(void *arg)
     leave_run(w->ctx);
 }
 
-/* The frame of rg_run that knows when fn was not left by a return: an exception
- * of C++, or the unwinding of a thread that ends, goes through it. */
+/* The frame of rg_run that notices when fn was left without a return: a C++
+ * exception, or the unwinding of a thread that ends, passes it. */
 typedef struct passage {
     rg_state *state;
     bool has_returned;
@@ -101,7 +101,7 @@ static rg_status run_generation(rg_state *state, const rg__decided *decided,
     return st;
 }
 
-/* fn may leave for a reason of its own, such as a status that it kept: no other
+/* fn may return for its own reason, such as a status that it kept: no other
  * rank knows then, and the generation must end for all. false: it is known. */
 static bool make_known(rg__worker *w, rg_status st)
 {
@@ -122,7 +122,7 @@ static bool make_known(rg__worker *w, rg_status st)
 }
 
 /* A reason of its own again and again is not a change of membership but a
- * mistake, which would reset all others without end. */
+ * mistake, which would reset all others forever. */
 static rg_status leave_to_come_back(rg_state *state, rg_status st)
 {
     rg__worker *w = state->ctx->worker;
@@ -161,7 +161,7 @@ static rg_status judge(rg_state *state, rg_status st)
         if (st == RG_OK)
             return rg__worker_finished(w);
         return rg__fail(RG_ERR_INVALID,
-                        "the training function returned %s, which is no "
+                        "the training function returned %s, which is not a "
                         "reason to leave it; return RG_OK at its end",
                         rg_status_name(st));
     case RG_ADVICE_RESYNC:
@@ -170,7 +170,7 @@ static rg_status judge(rg_state *state, rg_status st)
         if (w->sock < 0)
             return rg__fail(RG_ERR_INVALID,
                             "the training function returned %s, but this "
-                            "worker is alone and lost nobody",
+                            "worker is alone and has lost no peer",
                             rg_status_name(st));
         return leave_to_come_back(state, st);
     case RG_ADVICE_RETRY:
@@ -226,8 +226,8 @@ static rg_status run_in_thread(rg_state *state, rg_train_fn fn, void *arg)
     return st;
 }
 
-/* A value of the thread's own is dropped when the thread ends, in whatever
- * language, and needs no unwinding. */
+/* A thread-specific value is dropped when the thread ends, in any language, and
+ * needs no unwinding. */
 static rg_status run_watched(rg_state *state, rg_train_fn fn, void *arg)
 {
     rg__worker *w = state->ctx->worker;

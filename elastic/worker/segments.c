@@ -5,8 +5,8 @@
  *
  * Its pages, and those of a buffer's room in the vault, are reserved by the
  * thread that asks for them: that takes 0.5 s for a gigabyte, and the agent has
- * other things to do. One worker of a host at a time, since each compares what
- * it needs with what is free. */
+ * other things to do. One worker of a host at a time, since each compares its
+ * need with the free memory. */
 #include "elastic/worker/worker.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 
-#define SAY_MS 1500 /* as long as an agent's default patience with others */
+#define SAY_MS 1500 /* as long as an agent's default limit for others */
 
 /* ------------------------------------------------------------ the mappings */
 
@@ -170,7 +170,7 @@ static void wait_and_say(rg__worker *w, uint64_t *say_at_ns)
         rg__log(RG__WARN, "worker",
                 "process %d waits for the agent's answer to %s, for %d ms now; "
                 "it goes on when the agent answers, or one that takes over, or "
-                "ends with the agent's --agent-grace; is the agent stopped?",
+                "ends after the agent's --agent-grace; is the agent stopped?",
                 (int)getpid(),
                 w->reply.awaited == RG__SEGMENT ? "rg_alloc" : "rg_state_add",
                 SAY_MS);
@@ -214,8 +214,8 @@ static rg_status ask_agent(rg__worker *w, rg__wire_type reply, uint32_t ask,
 
 /* ------------------------------------------------------------- the pages */
 
-/* Opened again: the lock is of this opening, also between threads. -1: without
- * one. */
+/* Opened again: the lock belongs to this opening, also between threads. -1: no
+ * lock. */
 static int wait_for_turn(const rg__worker *w)
 {
     char path[32];

@@ -41,7 +41,7 @@ static uint32_t put_ranges(const rg__set_info *set, rg__range *range,
     return n;
 }
 
-/* The most that an entry may take; less where ranks follow one another. */
+/* The most that an entry may take; less if ranks are consecutive. */
 static size_t most_bytes(const rg__set_info *set)
 {
     const size_t bytes =

@@ -1,8 +1,8 @@
 /* Programs without fn: the ranks of one mpirun, under --mpi or without agents.
  * Their world forms in rg_init and is never formed again in the same process.
  * Under --mpi the agents end all ranks when it breaks and launch them again,
- * and those resume here; without agents checkpoints are all that a launch
- * leaves to the next. */
+ * and those resume here; without agents a launch leaves only checkpoints to the
+ * next. */
 #include "elastic/state/state.h"
 #include "elastic/worker/worker.h"
 
@@ -53,7 +53,7 @@ static void warn_of_loss(const rg_state *state)
                 "(REGROUP_CHECKPOINT_DIR), or use `regroup run --mpi`");
 }
 
-/* Where no launch before has left a commit, a checkpoint may be there. */
+/* If no earlier launch has left a commit, there may be a checkpoint. */
 static rg_status load(rg_state *state, const rg__decided *decided)
 {
     uint64_t step = 0;
@@ -102,7 +102,7 @@ rg_status rg_state_resume(rg_state *state, uint64_t *step_p)
 /* ------------------------------------------------------------------ the end */
 
 /* All ranks have come to rg_finalize: the work is done, and a death from now on
- * is no reason for another launch. */
+ * does not cause another launch. */
 static rg_status meet_at_end(rg_ctx *ctx)
 {
     const int64_t in[4] = {0};
@@ -117,7 +117,7 @@ static rg_status meet_at_end(rg_ctx *ctx)
     return st;
 }
 
-/* OK without a world: the launch is over, and there is nothing to say. */
+/* OK without a world: the launch is over, and there is nothing to report. */
 rg_status rg__worker_finish_launch(rg_ctx *ctx)
 {
     rg__worker *w = ctx->worker;

@@ -18,8 +18,8 @@ static bool is_pipe(int fd)
     return fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode);
 }
 
-/* Flushed as well: where a program loads the library late, what it has printed
- * by then lies in a block. */
+/* Flushed as well: if a program loads the library late, its output so far is
+ * still in a block. */
 __attribute__((constructor)) static void print_by_lines(void)
 {
     if (getenv(RG__ENV_SOCKET) == NULL || !is_pipe(STDOUT_FILENO))

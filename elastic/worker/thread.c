@@ -7,7 +7,7 @@
  *   left, and PREPARE is there  -> enter: data plane built, BUILT
  *   DECIDED   -> the user thread in rg_run takes it up
  *
- * Between leave and the user thread's taking up nothing of the new generation
+ * From leave until the user thread takes it up, nothing of the new generation
  * is open to user threads. Only this thread reads the socket. */
 #include "elastic/worker/worker.h"
 
@@ -25,7 +25,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/sock.h"
 
-#define IDLE_NS      (1000 * RG__MS) /* look at the socket's end this often */
+#define IDLE_NS      (1000 * RG__MS) /* check the socket's end this often */
 #define LINGER_NS    (5000 * RG__MS) /* for a program that ignores the end */
 #define SEND_ROUNDS  1000
 #define SEND_WAIT_NS (5 * RG__MS)
@@ -75,9 +75,9 @@ static void shut_gate(rg_ctx *ctx)
     pthread_mutex_unlock(&ctx->gate);
 }
 
-/* What was entered is this thread's to change, and copied by the user thread
- * under the lock. The phase goes first: a user thread opens the gate only while
- * it sees PHASE_DECIDED under the lock. */
+/* Only this thread changes what was entered; the user thread copies it under
+ * the lock. The phase goes first: a user thread opens the gate only while it
+ * sees PHASE_DECIDED under the lock. */
 static uint64_t take_entered(rg__worker *w, bool is_broken)
 {
     pthread_mutex_lock(&w->lock);
@@ -146,7 +146,7 @@ static void leave_if_due(rg__worker *w)
         leave_broken(w, generation);
 }
 
-/* Nothing comes any more: close what was entered, and wake all that wait. */
+/* Nothing more will come: close what was entered, and wake all waiters. */
 static void end(rg__worker *w, rg_status st, const char *why)
 {
     pthread_mutex_lock(&w->lock);
@@ -172,7 +172,7 @@ static void drop_pending(rg__worker *w)
     w->pending = NULL;
 }
 
-/* The transport's word, from within the engine: published by this thread. */
+/* The transport's report, from within the engine: published by this thread. */
 void rg__worker_link_broken(void *arg, int rank, const char *why)
 {
     rg__worker *w = arg;
@@ -182,7 +182,7 @@ void rg__worker_link_broken(void *arg, int rank, const char *why)
     rg__page_ring(w->ctx->page);
 }
 
-/* Of several the one that has waited longest. */
+/* Of several, the one that has waited longest. */
 static void on_link_stuck(void *arg, int rank, uint64_t bytes,
                           uint64_t waited_ms)
 {
@@ -303,8 +303,8 @@ static void enter_if_due(rg__worker *w)
 
 /* ---------------------------------------------------------------- messages */
 
-/* The message, and the lists that lie behind the control segment; NULL: they
- * do not. */
+/* The message, and the lists that follow the control segment; NULL: there are
+ * none. */
 static rg__prepare *read_prepare(const rg__prepare *m, int fd)
 {
     if (m->size < 1 || m->size > RG__WORLD_MAX || m->host_count < 1 ||
@@ -380,8 +380,8 @@ static void on_buffer(rg__worker *w, const rg__buffer *m)
 
 /* --------------------------------------------- an agent lost, and the next */
 
-/* Its supervisor reports that, and starts another; or the supervisor has
- * gone. */
+/* Its supervisor reports that and starts another, or the supervisor is gone
+ * too. */
 static void on_agent_gone(rg__worker *w)
 {
     if (w->agent_lost_ns != 0)
@@ -404,8 +404,8 @@ static void on_cut(rg__worker *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* What the former agent had read and not acted on is lost with it: the new one
- * is told where we stand, and asked again. */
+/* Messages that the former agent had read but not handled are lost: report this
+ * worker's position to the new one, and ask again. */
 static void on_again(rg__worker *w)
 {
     rg__stand m = {.head = {RG__STAND, RG__WIRE_VERSION},
@@ -509,7 +509,7 @@ static void read_socket(rg__worker *w, void *room)
 }
 
 /* Without an agent nothing fences a worker, so it must not outlive the grace:
- * calls return ERR_AGENT_LOST, and a program that does not end on that is
+ * calls return ERR_AGENT_LOST, and a program that does not end then is
  * killed. */
 static void mind_the_grace(rg__worker *w)
 {
@@ -599,7 +599,7 @@ static void *run_thread(void *arg)
     hold_life(page);
     rg__worker_mark(w, RG__READY, 0);
     uint32_t round = 0;
-    /* read before all that a ring may be about */
+    /* read before anything that a ring may report */
     uint32_t seen = atomic_load(&page->wake);
     while (room != NULL && !must_stop(w)) {
         round = turn(w, room) ? round + 1 : 0;
@@ -610,7 +610,7 @@ static void *run_thread(void *arg)
     end(w, RG_ERR_INVALID, gone_why[why]);
     drop_pending(w);
     atomic_store(&page->finalized, why);
-    rg__worker_mark(w, RG__FINALIZE, why); /* nothing here stores any more */
+    rg__worker_mark(w, RG__FINALIZE, why); /* no more stores here */
     free(room);
     return NULL;
 }
@@ -641,7 +641,7 @@ void rg__worker_stop_thread(rg__worker *w)
     w->has_thread = false;
 }
 
-/* A process without an agent is ended by its own thread, which so goes on. */
+/* Without an agent this thread ends the process, so it goes on. */
 void rg__worker_fail(rg__worker *w, rg__finalized why)
 {
     pthread_mutex_lock(&w->lock);

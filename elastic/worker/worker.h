@@ -1,5 +1,5 @@
-/* The worker's side of a job: meeting the agent, the Regroup thread, and what
- * rg_init and rg_run wait for. */
+/* The worker's side of a job: connecting to the agent, the Regroup thread, and
+ * what rg_init and rg_run wait for. */
 #ifndef RG_ELASTIC_WORKER_H
 #define RG_ELASTIC_WORKER_H
 
@@ -10,14 +10,14 @@
 
 typedef struct rg__registry rg__registry; /* segment_registry.c */
 
-/* Where the worker stands (phase.c). */
+/* The worker's phase (phase.c). */
 /* clang-format off */
 #define RG__PHASES(X)                                                          \
-    X(OUT, "out")         /* met, not at the door */                           \
+    X(OUT, "out")         /* not at the door yet */                            \
     X(DOOR, "at the door") /* waits for a proposal or a decision */            \
     X(DECIDED, "decided") /* a generation is decided and not left */           \
     X(DONE, "done")       /* the job is */                                     \
-    X(ENDED, "ended")     /* refused, ended or alone: nothing will come */
+    X(ENDED, "ended")     /* refused, ended or alone: nothing more will come */
 
 #define RG__PHASE_EVENTS(X)                                                    \
     X(COME, "comes")            /* to the door */                              \
@@ -45,7 +45,7 @@ typedef struct rg__reply {
     uint32_t ask;          /* the number that the answer must bear */
     bool is_here;
     rg_status st;
-    int fd;         /* SEGMENT: taken by whoever asked */
+    int fd;         /* SEGMENT: taken by the thread that asked */
     void *at;       /* likewise */
     uint64_t place; /* BUFFER */
     char text[RG__TEXT_MAX];
@@ -80,7 +80,7 @@ struct rg__worker {
     bool wants_stop;        /* rg_finalize */
     rg__finalized gone;     /* why this worker leaves; 0: rg_finalize */
     uint64_t fin;           /* generation in which fn returned OK */
-    rg__broken broken;      /* what was said so last */
+    rg__broken broken;      /* its last warning */
     rg__reply reply;
     uint32_t last_segment, last_ask;
     uint32_t agents; /* that took over from another */
@@ -95,7 +95,7 @@ struct rg__worker {
     bool has_thread_end;
     uint64_t begun_step; /* of fn in this generation */
     uint64_t loaded;     /* as in DOOR */
-    int in_vain; /* times that fn left for a reason of its own since a step */
+    int in_vain;         /* times fn returned for its own reason since a step */
 
     /* the Regroup thread's own */
     rg__prepare *pending; /* owned; the newest proposal not built yet */
@@ -104,7 +104,7 @@ struct rg__worker {
     uint64_t agent_lost_ns; /* 0: it is there */
     bool is_cut;            /* the other end of the socket is closed */
 
-    /* What the transport says about a connection; guarded by the engine's
+    /* The transport's reports about a connection; guarded by the engine's
      * lock. */
     rg__broken link;
     bool is_link_broken;
@@ -124,12 +124,12 @@ rg_status rg__worker_connect(rg__worker *w, const char *socket_path, int slot);
 rg_status rg__worker_stay_alone(rg__worker *w,
                                 const rg__library_settings *settings);
 
-/* adapter.c: load the library of the MPI that has started this process, if it
- * is there; it then offers itself as a launcher. */
+/* adapter.c: load the library of the MPI that has started this process, if
+ * there is one; it then offers itself as a launcher. */
 void rg__adapter_load(void);
 
-/* launched.c: meet the other tasks of a launcher; ctx and w->entered are this
- * task's place among them. */
+/* launched.c: connect to the other tasks of a launcher; fills ctx and
+ * w->entered with this task's place. */
 rg_status rg__worker_launched(rg__worker *w,
                               const rg__library_settings *settings);
 /* Open the world, by the first of REGROUP_TRANSPORTS that carries it.
@@ -171,12 +171,12 @@ rg_status rg__worker_listen(rg__worker *w, const rg__address *address);
 rg_status rg__worker_start_thread(rg__worker *w);
 void rg__worker_stop_thread(rg__worker *w);
 /* rg_run has failed, or its thread has ended: leave the job, so that no worker
- * waits for whatever the program does until it ends. */
+ * waits for what the program does until it ends. */
 void rg__worker_fail(rg__worker *w, rg__finalized why);
 rg_status rg__worker_send(rg__worker *w, const void *message, size_t bytes);
 rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
                           uint64_t generation);
-/* Say that a generation can't go on. peer: the rank behind a broken
+/* Report that a generation can't go on. peer: the rank behind a broken
  * connection, -1: none. */
 void rg__worker_broken(rg__worker *w, uint64_t generation, int peer,
                        const char *why);
@@ -206,8 +206,8 @@ void rg__break_tell(rg__worker *w);
 /* Wait until on_break has returned; lock held. */
 void rg__break_await(rg__worker *w);
 
-/* door.c. Go to the door: say that this worker wants a place; while `waits`
- * is set, only in a first world. */
+/* door.c. Go to the door: ask for a place; while `waits` is set, only in a
+ * first world. */
 rg_status rg__worker_door(rg__worker *w);
 /* Wait there: OK with the decision of a generation newer than the one taken
  * up, OK with *is_done_p when the job is done, or the status that ended this
@@ -215,8 +215,8 @@ rg_status rg__worker_door(rg__worker *w);
  * generation's from then on. */
 rg_status rg__worker_await(rg__worker *w, rg__decided *decided,
                            bool *is_done_p);
-/* The same for rg_world_wait: *is_joining_p when there is a first commit, and
- * so no first world any more. */
+/* The same for rg_world_wait: *is_joining_p if there is a first commit, and so
+ * no first world. */
 rg_status rg__worker_await_first(rg__worker *w, bool *is_joining_p);
 /* The generation that was taken up is the newest, and was not left. */
 bool rg__worker_has_world(rg__worker *w, rg__decided *decided);

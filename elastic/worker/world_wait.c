@@ -1,12 +1,12 @@
-/* rg_world_wait: the first world, before rg_run. A worker has its rank there
- * once for good: the agent ends it, and all of that world with it, when the
+/* rg_world_wait: the first world, before rg_run. A worker gets its rank there
+ * only once: the agent ends it, and all of that world with it, if the
  * generation breaks before its first commit. */
 #include "elastic/worker/worker.h"
 
 #include "sdk/base/fail.h"
 
-/* A worker that had no part in comparing the tables of sets waits for the next
- * first generation. */
+/* A worker that did not take part in comparing the tables of sets waits for the
+ * next first generation. */
 static rg_status form(rg_ctx *ctx, bool *is_joining_p)
 {
     rg__worker *w = ctx->worker;

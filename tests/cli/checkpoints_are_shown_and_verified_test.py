@@ -108,8 +108,8 @@ with RunDir() as d:
             (["show"], 64, "no file or directory"),
             (["show", folder, paths[0]], 64, "one word too many"),
             (["verify", "/does/not/exist"], 64, "/does/not/exist.*No such"),
-            (["verify", "/dev/null"], 1, "no regular file"),
-            (["verify", __file__], 1, "no checkpoint")):
+            (["verify", "/dev/null"], 1, "not a regular file"),
+            (["verify", __file__], 1, "not a checkpoint")):
         got = d.run("checkpoint", *words)
         claims.equal((got.returncode, got.stdout), (code, ""), f"{words} ends")
         claims.hold(re.fullmatch(f"regroup: .*{sentence}.*\n", got.stderr),

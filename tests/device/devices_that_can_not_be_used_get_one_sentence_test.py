@@ -16,7 +16,7 @@ AT_OPEN = [
     ("", {"REGROUP_NCCL_LIB": "/nowhere/libnccl.so"},
      "/nowhere/libnccl.so can't be opened, so there is no NCCL"),
     ("cuinit rc=34", {}, "is the stub that programs are linked with"),
-    ("cuinit rc=100", {}, "the driver sees no device"),
+    ("cuinit rc=100", {}, "the driver finds no device"),
     ("", {"CUDA_VISIBLE_DEVICES": ""},
      "the driver is here but finds no device"),
     ("cuinit rc=802", {}, "the fabric manager is not running"),

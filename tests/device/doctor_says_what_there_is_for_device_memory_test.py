@@ -40,7 +40,7 @@ int cuDeviceGetAttribute(int *p, int a, int d) { (void)d; return (*p = a == 20
 CUDA_CASES = [
     ("two devices", DRIVER, [], "ok", "driver for CUDA 12.4, 2 x Test Device"),
     ("a stub", INIT % 34, [], "fail", "is the stub that programs are linked"),
-    ("no device", INIT % 100, [], "fail", "the driver sees no device"),
+    ("no device", INIT % 100, [], "fail", "the driver finds no device"),
     ("no fabric manager", INIT % 802, [], "fail", "the fabric manager"),
     ("another code", INIT % 46, [], "fail", "can't begin: an unknown error (46)"),
     ("a call is missing", DRIVER, ["-DcuMemAlloc_v2=other"], "fail",

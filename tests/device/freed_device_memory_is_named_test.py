@@ -11,8 +11,8 @@ def test():
     with DeviceJob(["-n", "2", "--max-restarts", "0"], reducer(
             "--steps", 9, "--device-state", "--free", 5)) as job:
         job.finish(code=1)
-        claim("RG_ERR_INVALID: buffer shard is no memory of the device any "
-              "more: it was freed" in job.text(), "nobody named the buffer")
+        claim("RG_ERR_INVALID: buffer shard is no longer memory of the "
+              "device: it was freed" in job.text(), "nobody named the buffer")
         job.check_disciplined()
 
 

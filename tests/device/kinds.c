@@ -479,7 +479,7 @@ static void refuse_all(void)
 {
     call c = {.type = RG_F32,
               .params = {.size = sizeof c.params, .memory = RG_DEVICE}};
-    refused(join, &c, "which joins have on host memory only");
+    refused(join, &c, "which works in host memory only");
     c.type = RG_I32;
     c.op = RG_LAND;
     refused(allreduce, &c, "NCCL has no such reduction");

@@ -145,10 +145,10 @@ static void others(void)
 
 static void lies(void)
 {
-    lie(0, 0, 1, "does not begin as one does");
-    lie(AT_ORDER, 5, 4, "byte order is none");
-    lie(AT_FORMAT, 2, 4, "format is not that of its buffers");
-    lie(AT_FORMAT, 3, 4, "format is not that of its buffers");
+    lie(0, 0, 1, "does not begin like one");
+    lie(AT_ORDER, 5, 4, "byte order is unknown");
+    lie(AT_FORMAT, 2, 4, "format does not fit its buffers");
+    lie(AT_FORMAT, 3, 4, "format does not fit its buffers");
     lie(AT_FILES, 1, 4, "table of pieces");
     lie(AT_FILES, UINT32_MAX, 4, "can't be");
     lie(AT_FILE, UINT64_MAX, 8, "is cut");
@@ -173,7 +173,7 @@ static void lies(void)
     lie(AT_BYTES, 0, 8, "table of buffers");
     lie(AT_BYTES, UINT64_MAX, 8, "table of buffers");
     lie(AT_BYTES, 99, 8, "table of pieces");
-    lie(AT_KIND, 1, 4, "format is not that of its buffers");
+    lie(AT_KIND, 1, 4, "format does not fit its buffers");
     lie(AT_KIND, 77, 4, "table of buffers");
     lie(AT_PIECE, 1, 4, "table of pieces");
     lie(AT_PIECE + 4, 1, 4, "table of pieces");
