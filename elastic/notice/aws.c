@@ -15,7 +15,7 @@
 #define BASE        "http://169.254.169.254"
 #define ANSWER_MS   2000
 #define TOKEN_S     "21600"
-#define WARNING_MS  120000 /* EC2's two minutes, where no time is named */
+#define WARNING_MS  120000 /* EC2's two minutes, if no time is named */
 #define UNDER_TOKEN 1      /* the stage of a source that has one */
 
 static void write_request(const rg__source *s, rg__web_request *r,
@@ -55,7 +55,7 @@ static rg__web_step take_token(rg__source *s, const rg__http_result *r)
                              "metadata service on, and within its hop limit?",
                              r->code);
     if (!is_token(r->body))
-        return rg__web_fails(s, "what it gives is no token");
+        return rg__web_fails(s, "its answer is not a token");
     snprintf(s->token, sizeof s->token, "%s", r->body);
     s->stage = UNDER_TOKEN;
     return WEB_AGAIN;

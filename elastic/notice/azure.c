@@ -1,8 +1,8 @@
-/* Azure: scheduled events. They are told to all machines of a scale set, so the
- * name of this one is asked first; an event that names others is none of ours.
+/* Azure: scheduled events. They go to all machines of a scale set, so a source
+ * asks for the name of this one first; an event that names others is ignored.
  * The first answer may take two minutes: Azure turns the service on then. Once
- * this host has left, the event is acknowledged, so that nobody waits for its
- * time.
+ * this host has left, the event is acknowledged, so that Azure does not wait
+ * for its time.
  *
  *   GET  /metadata/instance/compute/name
  *   GET  /metadata/scheduledevents
@@ -20,7 +20,7 @@
     "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 #define ANSWER_MS 5000
 #define FIRST_MS  130000
-#define SPOT_MS   30000 /* from the notice to the end, where no time is named */
+#define SPOT_MS   30000 /* from the notice to the end, if no time is named */
 #define NAMED     1     /* the stage of a source that knows this machine */
 #define ANSWERED  2
 
@@ -62,7 +62,7 @@ static bool names(const json_t *resources, const char *machine)
     return false;
 }
 
-/* It is sent back inside of JSON. */
+/* It is sent back inside JSON. */
 static void take_id(const char *id, rg__notice *n)
 {
     const size_t length = strlen(id);
@@ -73,7 +73,7 @@ static void take_id(const char *id, rg__notice *n)
         snprintf(n->id, sizeof n->id, "%s", id);
 }
 
-/* What becomes of the machine; "": it is only frozen for some seconds. */
+/* What happens to the machine; "": it is only frozen for some seconds. */
 static const char *end_of(const char *type)
 {
     static const char *const ends[][2] = {{"Preempt", "evicted"},
@@ -87,7 +87,7 @@ static const char *end_of(const char *type)
     return "taken away";
 }
 
-/* An event of this machine; false: it is not as Azure writes them. */
+/* An event of this machine; false: not in Azure's form. */
 static bool read_event(const json_t *event, rg__notice *n)
 {
     const char *end = end_of(text_of(event, "EventType"));
@@ -97,7 +97,7 @@ static bool read_event(const json_t *event, rg__notice *n)
     *n = (rg__notice){.kind = RG__NOTICE_LEAVE, .in_ms = SPOT_MS};
     if (end[0] == '\0') {
         n->kind = RG__NOTICE_ADVICE;
-        rg__notice_say(n, "the machine will stand still for some seconds");
+        rg__notice_say(n, "the machine will be frozen for some seconds");
     } else {
         rg__notice_say(n, "the machine will be %s (%s)", end,
                        text_of(event, "EventType"));

@@ -1,8 +1,8 @@
-/* command: a shell runs it, in a process group of its own. Ended with 0 it is a
- * notice, and its output says more (texts.c); 1 is none, as of `test` and
- * `grep -q`; anything else is a failure. What it leaves running is killed. One
- * that does not end then is looked at again by the next round, which begins no
- * other before that. */
+/* command: a shell runs it, in a process group of its own. Exit code 0 is a
+ * notice, and its output says more (texts.c); 1 is none, as of `test` and `grep
+ * -q`; anything else is a failure. Processes that it leaves running are killed.
+ * If it does not end then, the next round checks it again, and starts no other
+ * before that. */
 #include "elastic/notice/notice_parts.h"
 
 #include <errno.h>
@@ -52,8 +52,8 @@ static void hang_up(rg__source *s, int *fd)
     *fd = -1;
 }
 
-/* What the kernel holds, as on a disk that hangs, outlives SIGKILL: the loop
- * never waits for it. */
+/* A process stuck in the kernel, as on a disk that hangs, outlives SIGKILL: the
+ * loop never waits for it. */
 void rg__command_stop(rg__source *s)
 {
     child *c = s->child;
@@ -86,7 +86,7 @@ void rg__command_close(rg__source *s)
 
 /* ------------------------------------------------------------------ output */
 
-/* What is beyond the room for it is read, and forgotten. */
+/* Output beyond the room for it is read and dropped. */
 static void on_output(void *arg, int fd, uint32_t events)
 {
     rg__source *s = arg;
@@ -111,7 +111,7 @@ static void end(rg__source *s, int status, char *text, size_t bytes)
     rg__notice notice = {.kind = RG__NOTICE_NONE};
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == 0 && !rg__site_read_any(text, bytes, &notice)) {
-        rg__source_fails(s, "the JSON that it prints is no notice");
+        rg__source_fails(s, "the JSON that it prints is not a notice");
     } else if (code == 0 || code == 1) {
         rg__source_says(s, &notice);
     } else if (code < 0) {
@@ -130,7 +130,7 @@ static void on_end(void *arg, int fd, uint32_t events)
     char text[OUTPUT_MAX + 1];
     int status = 0;
     (void)fd, (void)events;
-    on_output(s, c->out, 0); /* what it said last */
+    on_output(s, c->out, 0); /* its last message */
     rg__command_stop(s);
     waitpid(c->pid, &status, 0);
     c->pid = 0;

@@ -1,4 +1,4 @@
-/* The firmware says in which cloud a machine is, without a network. */
+/* The firmware names a machine's cloud, without a network. */
 #include "elastic/notice/notice_parts.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
-/* file: and kubernetes: a file that is there is a notice. A thread reads it,
- * since a file system that hangs would hold the loop up; the thread reads once
- * for each time it is asked. When the source goes while the thread hangs, the
- * thread is left behind and frees what is theirs when it comes back. */
+/* file: and kubernetes: a file that exists is a notice. A thread reads it,
+ * since a file system that hangs would block the loop; the thread reads once
+ * for each time it is asked. If the source is destroyed while the thread hangs,
+ * the thread is left behind and frees their memory when it returns. */
 #include "elastic/notice/notice_parts.h"
 
 #include <errno.h>
@@ -100,13 +100,13 @@ static void say(rg__source *s, int error, const char *text, size_t bytes)
     if (error == ENOENT || error == ENOTDIR)
         rg__source_says(s, &notice);
     else if (error == EINVAL)
-        rg__source_fails(s, "it is no ordinary file");
+        rg__source_fails(s, "it is not an ordinary file");
     else if (error != 0)
         rg__source_fails(s, "it can't be read: %s", strerror(error));
     else if (rg__site_read_any(text, bytes, &notice))
         rg__source_says(s, &notice);
     else
-        rg__source_fails(s, "its JSON is no notice");
+        rg__source_fails(s, "its JSON is not a notice");
 }
 
 static void on_read(void *arg, int fd, uint32_t events)

@@ -1,6 +1,6 @@
 /* Compute Engine: the metadata server. The first request gets a value and its
- * ETag at once; each later one waits there until the value is another one, or
- * for a minute.
+ * ETag at once; each later one waits there until the value changes, or for a
+ * minute.
  *
  *   GET /computeMetadata/v1/instance/preempted           FALSE, TRUE
  *   GET /computeMetadata/v1/instance/maintenance-event   NONE,
@@ -54,7 +54,7 @@ static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n,
     return WEB_SAYS;
 }
 
-/* With or without a newline behind it. */
+/* With or without a newline after it. */
 static bool is_word(const char *text, const char *word)
 {
     const size_t n = strlen(word);

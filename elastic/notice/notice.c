@@ -1,4 +1,4 @@
-/* The table of sources, and the list of those that are asked. */
+/* The table of sources, and the list of those in use. */
 #include "elastic/notice/notice_parts.h"
 
 #include <stdio.h>
@@ -67,7 +67,7 @@ static size_t name_at(const char *text)
     return 0;
 }
 
-/* A comma parts two sources where the name of one is behind it; another one
+/* A comma separates two sources if a source's name follows it; another one
  * belongs to a path or a command. */
 static const char *end_of_entry(const char *text)
 {
@@ -90,11 +90,11 @@ static rg_status check_value(const rg__source_kind *kind, const char *entry,
                              const char *value)
 {
     if (value == NULL && kind->form != NULL && kind->value == NULL)
-        return fail_entry(entry, "lacks what stands behind its colon");
+        return fail_entry(entry, "lacks a value after its colon");
     if (value != NULL && kind->form == NULL)
         return fail_entry(entry, "takes no value");
     if (value != NULL && value[0] == '\0')
-        return fail_entry(entry, "has nothing behind its colon");
+        return fail_entry(entry, "must have no value after its colon");
     if (value != NULL && kind->web == &rg__site_url && !rg__web_is_url(value))
         return fail_entry(entry, "names no URL that begins with http:// or "
                                  "https://");
@@ -121,7 +121,7 @@ static rg_status each_kind(const char *entry, size_t n, const char *value,
     return RG_OK;
 }
 
-/* fn hears of auto, which is no source, with a NULL. */
+/* fn gets auto, which is not a source, as a NULL. */
 static rg_status take_entry(const char *entry, entry_fn fn, void *arg)
 {
     const size_t n = name_at(entry);
@@ -129,7 +129,7 @@ static rg_status take_entry(const char *entry, entry_fn fn, void *arg)
     if (n == 0 || (value == NULL && entry[n] != '\0'))
         return fail_entry(entry, "names no source");
     if (strcmp(entry, "none") == 0)
-        return fail_entry(entry, "stands alone, without other sources");
+        return fail_entry(entry, "can't be combined with other sources");
     if (strcmp(entry, "auto") == 0)
         return fn(arg, NULL, NULL);
     return each_kind(entry, n, value, fn, arg);
@@ -229,7 +229,7 @@ static rg_status add_named(rg__notices *all, const char *name)
     return each_kind(name, strlen(name), NULL, add_source, all);
 }
 
-/* The cloud of this machine, and Kubernetes beside it. */
+/* The cloud of this machine, and Kubernetes as well. */
 static rg_status add_auto(rg__notices *all)
 {
     const char *cloud = rg__dmi_cloud(all->dmi);

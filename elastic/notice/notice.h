@@ -1,7 +1,6 @@
 /* Notices: a cloud, Kubernetes or a site says that it will take this host away.
- * Sources are asked again and again; what each of them says now is here, and
- * the owner is called when that changes. What follows from a notice is the
- * owner's business.
+ * Sources are polled; this room has the present state of each, and calls the
+ * owner when that changes. The owner acts on a notice.
  *
  * Threads:   the loop's; a file is read by a thread of its own, inside.
  * Ownership: texts of params are copied; what is returned is borrowed until the
@@ -20,7 +19,7 @@
 
 typedef enum rg__notice_kind {
     RG__NOTICE_NONE,
-    RG__NOTICE_ADVICE, /* the host may go, or stands still for a moment */
+    RG__NOTICE_ADVICE, /* the host may go, or freezes for a moment */
     RG__NOTICE_LEAVE   /* it goes */
 } rg__notice_kind;
 
@@ -29,7 +28,7 @@ typedef struct rg__notice {
     uint64_t at_ms; /* when the host goes; 0: not said */
     uint64_t in_ms; /* or so long after the notice was first seen; 0: not said
                      */
-    bool is_wanted; /* by the owner of this machine, who waits for it */
+    bool is_wanted; /* by the owner of this machine, which waits for it */
     char what[RG__NOTICE_TEXT]; /* as "the instance will be terminated" */
     char id[64];                /* by which it is acknowledged; "": not at all
                                  */
@@ -65,7 +64,7 @@ typedef struct rg__notices_params {
  */
 rg_status rg__notices_check(const char *list, const char *base);
 
-/* Begin to ask. Nothing is waited for. */
+/* Begin to poll. Does not wait. */
 rg_status rg__notices_create(rg__loop *loop, const rg__notices_params *params,
                              rg__notices **notices_p);
 void rg__notices_destroy(rg__notices *notices); /* NULL allowed */
@@ -74,8 +73,8 @@ int rg__notices_count(const rg__notices *notices);
 rg__source_view rg__notices_at(const rg__notices *notices, int i);
 bool rg__notices_have(const rg__notices *notices, const char *name);
 
-/* The host has left: sources that want to know are told. True: one is being
- * told; `changed` is called when it has heard. */
+/* The host has left: notify sources that want to know. True: one is being
+ * notified; `changed` is called once it has answered. */
 bool rg__notices_acknowledge(rg__notices *notices);
 bool rg__notices_are_acknowledged(const rg__notices *notices);
 

@@ -3,7 +3,7 @@
  *   notice.c      the table of sources, and those that are asked
  *   rounds.c      how a source is asked, and how a round ends
  *   web.c         rounds of sources that are asked over HTTP
- *   aws.c gcp.c azure.c site.c     what is asked there, and what answers mean
+ *   aws.c gcp.c azure.c site.c     requests there, and what answers mean
  *   file.c        a file, by a thread
  *   command.c     a command, by a process
  *   dmi.c         in which cloud this machine is
@@ -24,7 +24,7 @@ typedef struct rg__source rg__source;
 /* A request that a source makes; texts are its own. */
 typedef struct rg__web_request {
     const char *method;
-    char path[512]; /* behind the base; or a whole URL where there is none */
+    char path[512]; /* after the base; or a whole URL if there is none */
     char header[RG__NOTICE_HEADERS][1200]; /* "": no more */
     char body[256];                        /* "": none */
     int timeout_ms;
@@ -47,14 +47,14 @@ typedef struct rg__web {
 
 typedef struct rg__source_kind {
     const char *name;
-    const char *form;   /* of what stands behind its colon; NULL: nothing may */
-    const char *value;  /* where that is left out; NULL: it may not be */
+    const char *form;   /* of the value after its colon; NULL: none allowed */
+    const char *value;  /* its default; NULL: it is required */
     const char *asks;   /* shown; NULL: the value */
     const rg__web *web; /* NULL: it is asked by the functions below */
     uint64_t most_ms;   /* most time between two rounds; 0: as is set */
     void (*ask)(rg__source *s); /* begin a round */
     void (*stop)(
-        rg__source *s); /* it is over, or there will be none any more */
+        rg__source *s); /* it is over, or there will be no more rounds */
     void (*close)(rg__source *s);
 } rg__source_kind;
 
@@ -132,8 +132,8 @@ bool rg__time_read(const char *text, uint64_t *unix_ms_p);
 void rg__notice_say(rg__notice *n, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What answers mean; bytes end with a NUL. False: not what the source is
- * documented to say. */
+/* What answers mean; bytes end with a NUL. False: not an answer that the source
+ * documents. */
 bool rg__aws_read_action(const char *text, size_t bytes, rg__notice *n);
 bool rg__aws_read_rebalance(const char *text, size_t bytes, rg__notice *n);
 bool rg__gcp_read_preempted(const char *text, rg__notice *n);

@@ -4,8 +4,8 @@
  *    ▲       └──> fails     next round after a pause that doubles
  *    └──────────────┘
  *
- * A source that waits for news at the other end (gcp) is asked again as soon as
- * it has answered, but rounds begin no closer to each other than that time. */
+ * A source whose server waits for news (gcp) is asked again as soon as it has
+ * answered, but rounds begin no closer to each other than that time. */
 #include "elastic/notice/notice_parts.h"
 
 #include <stdarg.h>
@@ -114,7 +114,7 @@ static uint64_t pause_ms(const rg__source *s)
     return ms < PAUSE_MOST_MS || ms == every_ms(s) ? ms : PAUSE_MOST_MS;
 }
 
-/* What it has announced still stands. */
+/* Its last announcement still counts. */
 void rg__source_fails(rg__source *s, const char *format, ...)
 {
     const bool is_new = s->state != RG__SOURCE_FAILS;

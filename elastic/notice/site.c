@@ -22,7 +22,7 @@ static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n)
     if (r->code != 200)
         return rg__web_fails(s, "it answers with HTTP %d", r->code);
     if (!rg__site_read(r->body, r->body_bytes, n))
-        return rg__web_fails(s, "its answer is no JSON object of a notice");
+        return rg__web_fails(s, "its answer is not a notice in JSON");
     return WEB_SAYS;
 }
 

@@ -98,7 +98,7 @@ static bool read_seconds(const json_t *in, uint64_t *ms_p)
     const double seconds = json_number_value(in);
     if (!json_is_number(in) || !(seconds >= 0 && seconds < SECONDS_MAX))
         return false;
-    *ms_p = (uint64_t)(seconds * 1000) + 1; /* 0 would say nothing */
+    *ms_p = (uint64_t)(seconds * 1000) + 1; /* 0 means: not said */
     return true;
 }
 

@@ -52,7 +52,7 @@ static void take(rg__source *s, const rg__http_result *result)
     else
         step = s->kind->web->take(s, result, &notice);
     if (step == WEB_AGAIN && s->requests >= REQUESTS_MAX)
-        step = rg__web_fails(s, "it does not come to an answer");
+        step = rg__web_fails(s, "it never comes to an answer");
     switch (step) {
     case WEB_SAYS:
         rg__source_says(s, &notice);
@@ -61,7 +61,7 @@ static void take(rg__source *s, const rg__http_result *result)
         ask_on(s);
         break;
     case WEB_FAILS:
-        s->etag[0] = '\0'; /* the next value is not waited for */
+        s->etag[0] = '\0'; /* don't wait for the next value */
         snprintf(why, sizeof why, "%s", s->why);
         rg__source_fails(s, "%s", why);
     }

@@ -125,7 +125,7 @@ static void list_ranks(char *text, size_t room, const descriptors *all, field f,
     }
 }
 
-/* A number of the program's. Else a tag stands for what it was made of. */
+/* A number of the program's. Otherwise a tag represents what it was made of. */
 static bool is_number(const descriptors *all, uint64_t tag)
 {
     return value_of(all, 0, KIND) != RG__AGREE && tag < (UINT64_C(1) << 32);
@@ -195,7 +195,7 @@ static bool has_joined(const descriptors *all, int m)
     return descriptor_of(all, m)->kind == RG__JOIN;
 }
 
-/* The one that all others have started, or NULL: they have not. */
+/* The one that all others have started, or NULL: they differ. */
 static const rg__descriptor *common_allreduce(const descriptors *all)
 {
     const rg__descriptor *first = NULL;
@@ -219,14 +219,14 @@ static rg_status refuse_beside_join(uint32_t id, const descriptors *all)
         if (!has_joined(all, m))
             return rg__fail(
                 RG_ERR_MISMATCH,
-                "%s on %s: %s joined, and until all have joined the others "
-                "may only start one and the same allreduce",
+                "%s on %s: %s joined, and until all have joined the others may "
+                "only start the same allreduce",
                 rg__kind_name(value_of(all, m, KIND)), rg__set_words(id).text,
                 ranks);
     return RG_OK;
 }
 
-/* Who has joined makes neutral elements of what the others' descriptor says. */
+/* A rank that has joined makes neutral elements from the others' descriptor. */
 static bool can_be(const rg__descriptor *s)
 {
     const size_t bytes = rg_type_size((rg_type)s->type);
@@ -238,8 +238,8 @@ static rg_status refuse_what_can_not_be(uint32_t id, const rg__descriptor *s)
 {
     return rg__fail(
         RG_ERR_MISMATCH,
-        "allreduce on %s: beside a join its descriptor says type %u, "
-        "op %u and count %" PRIu64 ", which no allreduce has; some "
+        "allreduce on %s: during a join its descriptor says type %u, op %u and "
+        "count %" PRIu64 ", which no allreduce has; some "
         "worker writes over shared memory",
         rg__set_words(id).text, s->type, s->op, s->count);
 }
@@ -303,8 +303,8 @@ static bool is_same(const rg__descriptor *a, const rg__descriptor *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Do all but member d say the same, as they did before? Then one of them, who
- * stands for all; -1: they don't. */
+/* If all but member d say the same, as they did before: one of them, which
+ * represents all; else -1. */
 static int find_others(const rg__slip *slip, const descriptors *all, int d)
 {
     const int one = d == 0 ? 1 : 0;
@@ -328,7 +328,7 @@ static int is_behind(const rg__slip *slip, const descriptors *all, int d)
     return is_same(&slip->before[d], descriptor_of(all, one)) ? -1 : 0;
 }
 
-/* Of two members the second is named, who may as well be right. */
+/* Of two members the second is named, which may be the right one. */
 static rg_status name_slip(const rg__slip *slip, uint32_t id,
                            const descriptors *all)
 {

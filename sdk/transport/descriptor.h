@@ -23,17 +23,17 @@ typedef struct rg__descriptor {
 
 _Static_assert(sizeof(rg__descriptor) == 40, "no gaps");
 
-/* OK when all n members of the set said the same, else ERR_MISMATCH
- * with the sentence that names the ranks. Lines lie `stride` bytes apart. With
- * a join among them *joined is written, and RG__COLL_AGAIN is possible. */
+/* OK if all n members of the set said the same, else ERR_MISMATCH with the
+ * sentence that names the ranks. Lines lie `stride` bytes apart. With a join
+ * among them *joined is written, and RG__COLL_AGAIN is possible. */
 RG_INNER rg_status rg__descriptor_compare(uint32_t id,
                                           const rg__descriptor *descriptor,
                                           size_t stride, int n,
                                           rg__coll *joined);
 /* One operation too many, or too few, on one member makes all later ones differ
- * as well. What was said in the last operation, if that differed: where this
- * one is the same but for a shift by one, that is the reason, and said instead
- * of another one each time. Zeroed before its first use. */
+ * as well. The descriptors of the last operation, if it differed: if this one
+ * is the same but for a shift by one, that is the reason, which is reported
+ * instead of another one each time. Zeroed before its first use. */
 typedef struct rg__slip {
     rg__descriptor *before; /* one for each member; owned, NULL: all agreed */
     uint64_t since;         /* number of the operation that differed first */

@@ -1,8 +1,8 @@
 /* Half precision and bfloat16 to float and back, rounding to nearest even, and
  * sums of them.
  *
- * Threads: functions without state. What the processor has (F16C with AVX2 or
- * AVX-512) is found out once, at run time; every way gives the same bits. */
+ * Threads: functions without state. The processor's features (F16C with AVX2 or
+ * AVX-512) are detected once, at run time; every way gives the same bits. */
 #ifndef RG_TRANSPORT_HALF_H
 #define RG_TRANSPORT_HALF_H
 
@@ -24,10 +24,10 @@ typedef struct rg__half_sum {
 /* out may be a source. */
 void rg__half_add_up(const rg__half_sum *s, void *out, const void *const *src,
                      int n, size_t count);
-/* In one pass; in plain C, blocks that are widened first are quicker. */
+/* In one pass; in plain C, blocks that are widened first are faster. */
 bool rg__half_sums_at_once(void);
 
-/* The ways that this processor has: 0 is plain C, the last one is taken. */
+/* The ways that this processor has: 0 is plain C, the last one is used. */
 int rg__half_ways(void);
 const char *rg__half_way_name(int way);
 void rg__half_widen_by(int way, rg_type type, float *out, const void *in,

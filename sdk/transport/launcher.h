@@ -1,10 +1,10 @@
-/* A launcher other than Regroup's agent: what started the tasks of a static
+/* A launcher other than Regroup's agent: it has started the tasks of a static
  * world, and lets them find each other. libregroup knows none itself;
  * libregroup_mpi offers MPI as soon as it is loaded.
  *
  * Threads:   offer before rg_init; the slots are called by the threads that
  *            call rg_init and rg_finalize, one at a time.
- * Ownership: what is offered is borrowed for ever. */
+ * Ownership: the offered launcher is borrowed forever. */
 #ifndef RG_LAUNCHER_H
 #define RG_LAUNCHER_H
 
@@ -22,7 +22,7 @@ typedef struct rg__launcher {
     const char *version; /* RG_VERSION, likewise */
     const rg__transport *transport;
 
-    /* Has it started this process, or was something handed to it? Local. */
+    /* Has it started this process, or got a communicator or set? Local. */
     bool (*is_here)(void);
 
     /* Attach to the launcher's world. Collective over all tasks. ended is
@@ -33,7 +33,7 @@ typedef struct rg__launcher {
 
     /* Tell of each process of the world on this host that ends, or has since
      * attach, which is lost unless it has called rg_finalize: on a thread of
-     * the launcher's. NULL: nobody is told any more when this has returned. */
+     * the launcher's. NULL: no more reports once this has returned. */
     void (*watch)(void (*lost)(void *arg, int rank), void *arg);
 
     /* all holds size times bytes, by rank. Collective. */

@@ -238,9 +238,9 @@ bool rg__is_finished_by(const rg__coll *o)
     return o->op == RG_AVG || scales(o->postscale, o->type);
 }
 
-/* By how much the parts of a sum of n members are smaller than they will be:
- * so much that they are no larger than the result. A power of two costs no bits
- * but those below the smallest numbers. */
+/* The factor by which parts of a sum of n members are scaled down, so that they
+ * are no larger than the result. A power of two costs no bits but those below
+ * the smallest numbers. */
 float rg__held_down(const rg__coll *o, int n)
 {
     double by = o->op == RG_AVG ? 1.0 / n : 1;
@@ -333,7 +333,7 @@ static void sum_halves(const rg__coll *o, void *out, const void *const *src,
     rg__half_add_up(&s, out, src, n, count);
 }
 
-/* One element alone is the result, but for what is not 0 or 1. */
+/* A single element is the result, unless it is not 0 or 1. */
 static void take_one(const rg__coll *o, void *out, const void *in, size_t count)
 {
     const bool is_logical =

@@ -19,8 +19,8 @@ RG_INNER void rg__reduce(rg_type type, rg_op op, void *out, const void *a,
  * out is none of them, unless n is 1. of > 0: out is the whole result of that
  * many members, and is finished as rg__finish does, before it is rounded. of <
  * 0: out is a part of the sum of that many, which rg__finish finishes; an F16
- * one is held down by a power of two, because a sum may be beyond the range
- * where what is made of it is not. n is RG__SOURCES_MAX at most. */
+ * one is scaled down by a power of two, because a sum may be out of range
+ * though the final result is not. n is RG__SOURCES_MAX at most. */
 RG_INNER void rg__combine(const rg__coll *coll, void *out,
                           const void *const *src, int n, size_t count, int of);
 
@@ -28,8 +28,8 @@ RG_INNER void rg__combine(const rg__coll *coll, void *out,
  * were made by rg__combine with of = -n. */
 RG_INNER void rg__finish(const rg__coll *coll, void *data, size_t count, int n);
 
-/* By how much the parts of a sum of n members are held down: 1, or a smaller
- * power of two. */
+/* The scale of the parts of a sum of n members: 1, or a smaller power of
+ * two. */
 RG_INNER float rg__held_down(const rg__coll *coll, int n);
 
 /* Does rg__finish do anything? */

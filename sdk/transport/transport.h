@@ -77,8 +77,8 @@ typedef enum rg__kind {
  * root). Nothing else overlaps, but for allgathers that send from elsewhere in
  * recv.
  *
- * JOIN: this member adds nothing to the operations of the others any more; it
- * is answered at once, in one of three ways (comm->joined says more):
+ * JOIN: from now on this member adds nothing to the operations of the others;
+ * it is answered at once, in one of three ways (comm->joined says more):
  *   OK              all have joined; joined.root is the last of them: the
  *                   highest rank whose `count` is 1 (it has joined just now)
  *   RG__COLL_AGAIN  some have joined and the rest has started one and the same
@@ -94,8 +94,8 @@ typedef struct rg__coll {
     rg_op op;
     int root;
     uint64_t count;
-    const void *send; /* broadcast: NULL, data is recv; where a member sends or
-                         receives nothing it is not looked at */
+    const void *send; /* broadcast: NULL, data is recv; ignored if a member
+                       * sends or receives nothing */
     void *recv;
     uint64_t tag; /* AGREE: what is agreed on; of a group: what it is made of;
                      differs = mismatch */
@@ -105,15 +105,15 @@ typedef struct rg__coll {
     /* For log lines and errors; not compared: */
     const char *what;   /* call of the program's that it is a part of; NULL:
                            kind says it */
-    const char *absent; /* what a member that is awaited for long has not done,
-                           and is to do; NULL: start the same */
+    const char *absent; /* what a member that is late has not done, and must do;
+                         * NULL: start the same */
 } rg__coll;
 
 /* What test returns besides the public statuses; never seen by users. */
 #define RG__COLL_AGAIN ((rg_status)2)
 #define RG__JOINED_TAG UINT64_C(0x6a6f696e65640000)
 
-/* AGREE: a step ends, or fn does; a difference is named so. */
+/* AGREE: a step ends, or fn does; the sentence about a difference says so. */
 #define RG__STEP_TAG UINT64_C(0x7374657000000000)
 
 /* rg_alloc memory of local members, mapped in this process. Filled by the
@@ -129,8 +129,7 @@ typedef struct rg__mapping {
 typedef struct rg__mappings {
     rg__mapping *item;
     int count, room;
-    /* Look for one that is missing, and add it; NULL: they come by themselves.
-     */
+    /* Look for a missing one, and add it; NULL: they come by themselves. */
     bool (*fetch)(void *arg, rg__member_id owner, uint32_t id);
     void *fetch_arg;
 } rg__mappings;
@@ -180,7 +179,7 @@ typedef struct rg__wait_policy {
     uint64_t poll_ns, sleep_ns;
 } rg__wait_policy;
 
-/* A member that starts nothing any more. */
+/* A member that starts no more operations. */
 typedef enum rg__gone {
     RG__IS_HERE,
     RG__HAS_LEFT, /* it has called rg_finalize */
@@ -204,14 +203,14 @@ typedef struct rg__transport {
                        rg__comm **comm_p);
 
     /* The part of it that waits for the other members, called before it with
-     * the same arguments: where is_for_all without the engine's lock, so that
+     * the same arguments: if is_for_all, without the engine's lock, so that
      * operations go on meanwhile. NULL: nothing waits. */
     rg_status (*rendezvous)(rg__comm *world, const int *ranks, int n,
                             uint32_t id, rg__comm **comm_p);
 
     /* Begin an operation, the comm's only one; RG_OK: it has begun, go on with
      * test. coll is copied; its buffers are the transport's until test returns
-     * something else than IN_PROGRESS. */
+     * anything else than IN_PROGRESS. */
     rg_status (*start)(rg__comm *comm, const rg__coll *coll);
 
     /* Advance it. Writes the sentence of a failure with rg__fail. */
@@ -219,12 +218,12 @@ typedef struct rg__transport {
 
     /* The bell that rings when a peer has posted something for this process
      * (one per process, of the world's comm), on a set whose rg__set_bit is
-     * among the bell's `wants`; NULL when nothing ever comes. */
+     * among the bell's `wants`; NULL if nothing ever comes. */
     rg__bell *(*bell)(rg__comm *world);
 
     /* The calling thread, which has counted itself in as a sleeper, is about to
-     * sleep on the bell: see to it that the bell also rings for what does not
-     * ring by itself. NULL: there is no such thing. */
+     * sleep on the bell: make sure that the bell also rings for events that
+     * don't ring by themselves. NULL: there are none. */
     void (*arm)(rg__comm *world);
 
     /* The members that the operation in flight waits for: set ranks, at most
@@ -236,17 +235,17 @@ typedef struct rg__transport {
      * that no peer waits for it. NULL: peers can't be told. */
     void (*goodbye)(rg__comm *world);
 
-    /* Has that member, a set rank, said so, or has its process ended? Under the
-     * rules of awaited; RG__IS_HERE also where it is not known. NULL: it never
-     * is. */
+    /* Has that member, a set rank, reported that, or has its process ended?
+     * Under the rules of awaited; RG__IS_HERE also if it is not known. NULL: it
+     * never is. */
     rg__gone (*gone)(rg__comm *comm, int rank);
 
-    /* The process of that rank of the world has ended: whoever waits for it
-     * finds that by `gone`. NULL: the transport finds out by itself. */
+    /* The process of that rank of the world has ended: callers that wait for it
+     * learn that from `gone`. NULL: the transport finds out by itself. */
     void (*lost)(rg__comm *world, int rank);
 
     /* May the Regroup thread call the slots of this world's comms? NULL: it
-     * may; else only threads that are inside of a call do. */
+     * may; else only threads that are inside a call do. */
     bool (*is_for_all)(rg__comm *world);
 
     /* May the calling thread, which is a program's? NULL: each may. */

@@ -44,7 +44,7 @@ def leaves(job, host, size, what):
 def by_url(job, site):
     until(lambda: shown(job, "h2").get("state") == "answers", 20, "404 is none")
     site.site = (200, "<html>welcome</html>")
-    fails(job, "h2", "no JSON object")
+    fails(job, "h2", "not a notice in JSON")
     site.site = (503, "")
     fails(job, "h2", "HTTP 503")
     site.site = (200, {})
@@ -58,7 +58,7 @@ def by_command(job, say):
     say("echo no such file >&2; exit 2")
     fails(job, "h3", "it ends with 2", "no such file")
     say("echo '{'; exit 0")
-    fails(job, "h3", "is no notice")
+    fails(job, "h3", "is not a notice")
     say(f"sleep {SLEEP} & sleep {SLEEP}")
     until(sleepers, 20, "it hangs")
     fails(job, "h3", "no answer within 1 s")

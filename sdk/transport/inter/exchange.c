@@ -1,7 +1,7 @@
 /* What hosts tell each other about an operation.
  *
  * Each host's block goes round by dissemination: in round r, a rail sends the
- * blocks that it has of its own host and those behind it, 2^r at most, to the
+ * blocks that it has of its own host and those after it, 2^r at most, to the
  * host 2^r before it. So each has all blocks after log2(hosts) rounds, and all
  * compute the same from them. A block whose descriptors differ travels like any
  * other, so that all learn of it. */
@@ -155,7 +155,7 @@ static bool is_expected(const rg__native *c, const rg__frame *head)
 }
 
 /* Rail 0 has told the members there that this operation differs, and soon tells
- * us; only rails beside it can be overtaken. */
+ * us; only the other rails can be overtaken. */
 static bool is_ahead(const rg__native *c, const rg__frame *head)
 {
     return c->rank > 0 && (int32_t)(head->op - c->ops) > 0;
@@ -186,7 +186,7 @@ static bool receive_round(rg__native *c)
     e->arrived = 0;
     if (take_blocks(c, bytes))
         return true;
-    rg__link_break(from, "it sent blocks that are none");
+    rg__link_break(from, "it sent malformed blocks");
     return false;
 }
 

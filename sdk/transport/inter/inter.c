@@ -183,7 +183,7 @@ bool rg__inter_has_left(const rg__native *c, int member)
 }
 
 /* The exchange waits for one host at a time, and the ring for the one before:
- * which member is missing there is not known here, so all of them are named. */
+ * it is not known here which member is missing there, so all are named. */
 int rg__inter_awaited(const rg__native *c, int *ranks, int room)
 {
     const rg__topology *s = &c->inter->topology;

@@ -9,7 +9,7 @@
  *   small    in rail 0's block; rail 0 computes the result for all
  *   medium   in the blocks that all rails exchange at the same time; rail k
  *            computes slice k                                      (allreduce)
- *   large    behind the verdict, rail k of all hosts has slice k   (pipeline.c)
+ *   large    after the verdict, rail k of all hosts has slice k    (pipeline.c)
  *
  * Choices are pure functions of the descriptors and of where the members are;
  * which memory is used inside a host is each host's own choice. */
@@ -29,10 +29,10 @@ typedef enum rg__size_class { SMALL, MEDIUM, LARGE } rg__size_class;
 typedef struct rg__exchange {
     int rounds;
     rg__link *to[ROUNDS_MAX], *from[ROUNDS_MAX];
-    char *store; /* blocks of my host and those behind it; owned */
+    char *store; /* blocks of my host and those after it; owned */
     size_t room, stored;
     size_t *begin; /* of each block in the store; owned */
-    int blocks;    /* whole ones in the store */
+    int blocks;    /* complete ones in the store */
     int round;
     bool has_begun, has_sent;
     bool is_complete; /* all blocks are here, and mine has gone out */
@@ -50,7 +50,7 @@ typedef struct rg__pipeline {
     char *scratch;         /* what is to be added; owned */
     size_t step_bytes;
     bool is_zero_copy; /* the data are in rg_alloc memory on this host */
-    bool may_begin;    /* nothing old is on the links any more */
+    bool may_begin;    /* nothing old is left on the links */
 
     uint32_t ready;              /* steps that may cross */
     uint32_t crossed;            /* steps that have */
@@ -106,7 +106,7 @@ bool rg__exchange_is_free(const rg__native *c);
 const rg__frame *rg__exchange_head(rg__native *c, rg__link *link);
 /* Copy the descriptors of all members into inter->descriptor. */
 void rg__exchange_collect(rg__native *c);
-/* A host's data; NULL: not as many bytes as its descriptors say. */
+/* A host's data; NULL: not the bytes that its descriptors announce. */
 const char *rg__exchange_data(const rg__native *c, int host);
 
 /* payload.c */
@@ -120,8 +120,8 @@ void rg__payload_slice(const rg__native *c, int rail, size_t *begin_p,
                        size_t *end_p);
 
 /* verdict.c */
-/* These advance an operation until its verdict is there, and then set what
- * advances it: for rail 0, for the other rails, for all other members. */
+/* These advance an operation until its verdict is there, and then set its next
+ * function: for rail 0, for the other rails, for all other members. */
 rg_status rg__verdict_find(rg__native *c);
 rg_status rg__verdict_find_beside(rg__native *c);
 rg_status rg__verdict_await(rg__native *c);
@@ -141,7 +141,7 @@ char *rg__step_slices(const rg__native *c, int rail, uint32_t step, int host);
 
 /* ring.c */
 void rg__ring_begin(rg__native *c);
-/* Send and receive what can be, and post what has crossed. */
+/* Send and receive what is possible, and post what has crossed. */
 void rg__ring_turn(rg__native *c);
 
 #endif

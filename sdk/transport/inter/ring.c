@@ -1,6 +1,6 @@
 /* The part of a step that goes between hosts. Rail k of every host is in one
  * ring with rail k of all others: each receives from the host before it and
- * sends to the host behind it.
+ * sends to the host after it.
  *
  *   allreduce   each host adds to a segment of the slice as it passes, and then
  *               the sums go round. A segment is added up along one way only, so
@@ -118,7 +118,7 @@ static const char *fault_of(const rg__native *c, const rg__frame *head)
     if (head->kind != FRAME_DATA || head->op != c->ops)
         return "another operation's";
     if (head->step <= x->crossed || head->step > c->last)
-        return "of a step that is none of those under way";
+        return "of a step that is not under way";
     if (head->step > x->ready)
         return NULL;
     const rg__step_parts *p = &x->part[head->step % STAGES];
@@ -159,7 +159,7 @@ static void take_part(rg__native *c, uint32_t step, const piece *in)
     x->part[step % STAGES].received++;
 }
 
-/* Read on in a frame, and take it when it is whole. */
+/* Read on in a frame, and take it when it is complete. */
 static bool read_part(rg__native *c, const rg__frame *head)
 {
     rg__pipeline *x = &c->inter->pipeline;

@@ -349,8 +349,8 @@ static uint64_t chunk_of(const rg__native *c, int from, int to)
     return at < count ? at_most(count - at, CHUNK_BYTES / element(c)) : 0;
 }
 
-/* What I send back comes from scratch, since in place what I get is written
- * over it. */
+/* What I send back comes from scratch, since in place it is overwritten by what
+ * I get. */
 static rg_status set_aside(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;

@@ -6,7 +6,7 @@
 
 bool rg__schedule_has(rg__kind kind);
 
-/* Of a comm that has composed before: is it about one now? */
+/* Of a comm that has composed before: is it composing now? */
 bool rg__schedule_is_under_way(const rg__native *c);
 static inline bool rg__schedule_is_running(const rg__native *c)
 {
@@ -20,7 +20,7 @@ rg_status rg__schedule_next(rg__native *c);
 /* The part that is to be begun now, and its number, from 1; 0: there is none.
  */
 uint64_t rg__schedule_take(rg__native *c, rg__coll *part);
-/* Whatever has become of it. */
+/* Whatever its outcome. */
 void rg__schedule_end(rg__native *c);
 void rg__schedule_free(rg__native *c);
 

@@ -31,7 +31,7 @@ static inline int rg__topology_member(const rg__topology *s, int host, int k)
     return s->at[s->begin[host] + k];
 }
 
-/* The host that is d places behind `host`. */
+/* The host that is d places after `host`. */
 static inline int rg__topology_after(const rg__topology *s, int host, int d)
 {
     return (int)(((int64_t)host + d + s->hosts) % s->hosts);

@@ -1,4 +1,4 @@
-/* What becomes of an operation over several hosts: the verdict of rail 0, how
+/* The outcome of an operation over several hosts: the verdict of rail 0, how
  * the others learn of it, and the results of small and medium operations. Sums
  * are made in the order of the hosts, so that all ranks get the same bits. */
 #include <string.h>
@@ -74,8 +74,8 @@ static size_t small_bytes(const rg__native *c)
                                          : c->bytes;
 }
 
-/* Where rail 0 puts results and descriptors for the local members; a little one
- * stands in the verdict itself. */
+/* Where rail 0 puts results and descriptors for the local members; a small one
+ * is in the verdict itself. */
 static char *room_for(const rg__native *c, size_t bytes)
 {
     return bytes <= INLINE_BYTES ? c->inter->verdict->data
@@ -101,8 +101,8 @@ static void copy_small(const rg__native *c)
         rg__copy(c->coll.recv, room_for(c, bytes), bytes);
 }
 
-/* My slice of my slot is read by nobody else until it is posted: once the
- * verdict is good, for the steps of an operation that differs don't count. */
+/* No other member reads my slice of my slot until it is posted: once the
+ * verdict is good, as the steps of an operation that differs don't count. */
 static void finish_slice(rg__native *c)
 {
     size_t begin, end;
@@ -179,8 +179,8 @@ static rg_status blame_blocks(const rg__native *c)
 {
     rg__link_break(
         c->inter->exchange.from[0],
-        "a block of operation %u has not the data that its descriptors "
-        "say",
+        "a block of operation %u does not have the data that its descriptors "
+        "announce",
         c->ops);
     return RG_IN_PROGRESS;
 }

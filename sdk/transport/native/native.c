@@ -10,7 +10,7 @@
 
 #include "sdk/base/fail.h"
 
-/* Zero copy pays from here on; below, the small slots are as quick. */
+/* Zero copy pays from here on; below, the small slots are as fast. */
 #define ZERO_COPY_MIN ((uint64_t)2 << 10)
 
 /* The caller is about to sleep on the bell. */
@@ -246,7 +246,7 @@ static int set_rank_of(const rg__native *c, int m)
 }
 
 /* Members that have not posted yet, or whose memory has not arrived here; if
- * there are none, those that have not come as far as this one. */
+ * there are none, those that are behind this one. */
 static int native_awaited(rg__comm *base, int *ranks, int room)
 {
     const rg__native *c = (rg__native *)base;
@@ -280,7 +280,7 @@ static void native_goodbye(rg__comm *base)
         sh->net->is_ending = true; /* closing the links says so */
 }
 
-/* Another process may have scribbled on it. */
+/* Another process may have overwritten it. */
 static rg__gone gone_of(const rg__native *c, int world_rank)
 {
     const uint32_t how =

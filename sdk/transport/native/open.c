@@ -83,7 +83,7 @@ static rg_status map_shared(rg__shared *sh, int fd)
     if (st != RG_OK)
         return st;
     sh->at = at;
-    /* mailboxes are touched here and there: a huge page for each is waste */
+    /* mailboxes are used sparsely: a huge page for each is a waste */
     madvise(at, sh->layout.staging, MADV_NOHUGEPAGE);
     return RG_OK;
 }
