@@ -23,7 +23,7 @@ SONAME = "libregroup.so.0"
 # ---------------------------------------------------------------- enums
 
 class Status(enum.IntEnum):
-    """What a call returned; `advice` says what to do about it."""
+    """The result of a call; `advice` says what to do about it."""
 
     OK = 0
     IN_PROGRESS = 1
@@ -112,7 +112,7 @@ class Kind(enum.IntEnum):
 
 
 class Memory(enum.IntEnum):
-    """Where elements are."""
+    """The memory that elements are in."""
 
     HOST = 0
     DEVICE = 1

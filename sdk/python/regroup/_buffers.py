@@ -1,11 +1,11 @@
 """Arrays as the C side sees them: an address, a count and a type.
 
-Taken are numpy arrays, whatever has DLPack (torch tensors in host memory) and
-whatever has the buffer protocol (array.array, bytearray, memoryview). They are
-borrowed: who holds a Buffer holds the array.
+Accepted are numpy arrays, objects with DLPack (torch tensors in host memory)
+and objects with the buffer protocol (array.array, bytearray, memoryview). They
+are borrowed: a Buffer holds its array.
 
-What has __cuda_array_interface__ (cupy and numba arrays, torch tensors on a
-GPU), or DLPack on a CUDA device, is memory of the device, used in the order
+An array with __cuda_array_interface__ (cupy and numba arrays, torch tensors on
+a GPU), or DLPack on a CUDA device, is memory of the device, used in the order
 of a stream: the one that the caller names, else that any of an operation's
 arrays names, for torch the current one, else the legacy default stream.
 DLPack's owners are asked to have theirs ready in it.
@@ -49,7 +49,7 @@ class Buffer:
     item: int  # bytes of an element
     type: Type
     is_writable: bool
-    hold: object  # what keeps the memory where it is
+    hold: object  # keeps the memory in place
     memory: Memory = Memory.HOST
     stream: int | None = None  # of device memory
     make_ready: typing.Callable[[int], object] | None = None  # in a stream
@@ -184,7 +184,7 @@ def _of_dlpack(what: str, array: Array) -> Buffer:
 #: One of cupy, numba, torch or cuda.core, or the address of a cudaStream_t.
 Stream = typing.Any
 LEGACY_STREAM = 1  # as __cuda_array_interface__ has it; torch has 0
-STREAM_NONE = -1  # what is in the arrays is ready now
+STREAM_NONE = -1  # the arrays' contents are ready now
 
 
 def stream_of(stream: Stream) -> int | None:
@@ -206,7 +206,7 @@ def stream_of(stream: Stream) -> int | None:
 
 
 def _stream_of(array: Array, named: int | None) -> int | None:
-    """What the array's work is enqueued in; None: it does not say."""
+    """The stream of the array's work; None: it does not say."""
     torch = sys.modules.get("torch")
     if named is None and torch is not None and \
             isinstance(array, torch.Tensor):

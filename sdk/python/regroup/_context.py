@@ -1,4 +1,4 @@
-"""A process's place in the job: init, finalize, who am I, memory, sets."""
+"""A process's place in the job: init, finalize, ranks, memory, sets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _name(given: str | None) -> bytes | None:
 
 
 class _Block:
-    """rg_alloc memory as numpy sees it; it goes when no array is left of it.
+    """rg_alloc memory as numpy sees it; freed when no array uses it.
     """
 
     def __init__(self, address: int, bytes_: int) -> None:
@@ -97,8 +97,8 @@ class Context:
         return self
 
     def __exit__(self, _: object, error: object, _trace: object) -> None:
-        """Behind resume, what leaves the block by an exception has not done
-        its work: finalize would wait for the other ranks, and they for it."""
+        """After resume, a block left by an exception has not done its work:
+        finalize would wait for the other ranks, and they for it."""
         is_resumed = self._state is not None and self._state.is_resumed
         if is_resumed and isinstance(error, SystemExit):
             code = error.code
@@ -112,8 +112,8 @@ class Context:
         """Leave Regroup; local. Requests in flight are ended. A second call
         does nothing.
 
-        While an array of `alloc` is left somewhere the library itself is left
-        only with the last of them, or with the process.
+        While arrays of `alloc` are in use the library itself is left only with
+        the last of them, or with the process.
         """
         if not self.is_open:
             return
@@ -146,7 +146,7 @@ class Context:
         atexit.unregister(self._end)
 
     def _end(self) -> None:
-        """At the end of the process no array is looked at any more."""
+        """At the end of the process arrays are no longer used."""
         if self._failed:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -208,7 +208,7 @@ class Context:
         check(lib.rg_device_open(self.handle, params))
 
     def device_info(self) -> DeviceInfo:
-        """The device that is open, and what it runs on."""
+        """The open device, and its driver and NCCL."""
         found = _abi.DeviceInfo()
         check(lib.rg_device_info_get(self.handle, ctypes.byref(found)))
         return DeviceInfo(found.device, found.name.decode(errors="replace"),
@@ -246,12 +246,12 @@ class Context:
 
     @property
     def host_index(self) -> int:
-        """Which host this is."""
+        """The number of this host."""
         return lib.rg_host_index(self.handle)
 
     @property
     def host_count(self) -> int:
-        """How many hosts there are."""
+        """The number of hosts."""
         return lib.rg_host_count(self.handle)
 
     @property
@@ -300,8 +300,8 @@ class Context:
         """Make sets by a rule: workers of equal colour are one set, and each
         gets its own; None: none. Collective over the world. color() may ask
         for rank, host and slot, and is called again in every generation; the
-        set never ends. What color() raises here leaves no set behind. Before
-        run it is declared, as with set."""
+        set never ends. If color() raises here, no set is made. Before run it
+        is declared, as with set."""
         rule = Rule(color, name)
         if self._is_elastic:  # else no other generation comes
             self._rules.append(rule)
@@ -318,7 +318,7 @@ class Context:
         return made
 
     def _make_by(self, rule: Rule, memory: Memory) -> Set:
-        """Where it fails, what a colour function raised is the cause: this
+        """If it fails, the exception of a colour function is the cause: this
         one, or the one by which the set was made in this generation."""
         try:
             return self._make(lib.rg_set_create_by, rule.callback, None,
@@ -333,7 +333,7 @@ class Context:
     def split(self, color: int | None, key: int = 0, name: str | None = None,
               *, keep: bool = False, memory: Memory = Memory.HOST) -> Set:
         """The same once: workers of equal colour are one set, in the order of
-        their keys, and of their ranks where keys are equal."""
+        their keys, and of their ranks if keys are equal."""
         return self._make(lib.rg_set_split, color_of(color),
                           integer("the key", c_int, key), name=name,
                           keep=keep, memory=memory)
@@ -360,8 +360,8 @@ class Context:
         return self._set_at(typing.cast(int, found.value))
 
     def _set_at(self, handle: int) -> Set:
-        """The set of a handle; one that is found again by its name is the one
-        that was made."""
+        """The set of a handle; a set found again by its name is the same
+        object."""
         if handle not in self._sets:
             self._sets[handle] = Set(self, handle)
         return self._sets[handle]
@@ -386,7 +386,7 @@ class Context:
     def group(self) -> typing.Iterator[None]:
         """Collectives started in the with block start together at its end, or
         none does, as when an exception leaves it or a call in it was wrong;
-        small allreduces become one. Wait for them behind it."""
+        small allreduces become one. Wait for them after it."""
         check(lib.rg_group_start(self.handle))
         self._groups.is_open, self._groups.refused = True, None
         try:
@@ -409,7 +409,7 @@ class Context:
         if not self.is_grouping():
             return
         self._groups.refused = (f"{what} waits, and can't be in a group; use "
-                                f"start_{what} there, and wait behind the "
+                                f"start_{what} there, and wait after the "
                                 "with block")
         raise Invalid(self._groups.refused)
 
@@ -421,8 +421,8 @@ class Context:
 
     def alloc(self, shape: int | typing.Sequence[int],
               dtype: typing.Any) -> Array:
-        """A numpy array of zeros in which a collective copies nothing between
-        the workers of one host. Each makes a shared segment: allocate few and
+        """A numpy array of zeros, which collectives use between the workers of
+        one host without copies. Each makes a shared segment: allocate few and
         large ones."""
         import numpy  # pylint: disable=import-outside-toplevel
         kind = numpy.dtype(dtype)

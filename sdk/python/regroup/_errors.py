@@ -1,7 +1,7 @@
 """Statuses as exceptions: one class for each, all of them RegroupError.
 
-In a training function let them pass: what leaves it is turned back into the
-status, and regroup.run knows what to do about it.
+In a training function let them pass: one that leaves it is turned back into
+its status, which regroup.run handles.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 
 from ._abi import Advice, Status, lib
 
-# What a sentence of the C library names, as it is called here. The rest, such
-# as rg_allreduce, has the name without rg_.
+# Names in sentences of the C library, and what they are called here. The rest,
+# such as rg_allreduce, has the name without rg_.
 _WORDS = {
     "set rg_params.elastic = 1 in rg_init": "call regroup.init(elastic=True)",
     "set rg_params.elastic alike": "give regroup.init(elastic=) alike",
@@ -51,7 +51,7 @@ _LONGEST_FIRST = re.compile(r"\b(?:" + "|".join(
 
 
 def in_python(sentence: str) -> str:
-    """A sentence of the C library, with the names that Python has."""
+    """A sentence of the C library, with Python's names."""
     return _LONGEST_FIRST.sub(lambda found: _WORDS[found[0]], sentence)
 
 
@@ -79,13 +79,13 @@ class InProgress(RegroupError, TimeoutError):
 
 
 class Invalid(RegroupError, ValueError):
-    """An argument is wrong, or a call that has no place here."""
+    """An argument is wrong, or the call is not allowed here."""
 
     status = Status.ERR_INVALID
 
 
 class Memory(RegroupError, MemoryError):
-    """There is no memory for it."""
+    """There is not enough memory."""
 
     status = Status.ERR_MEMORY
 
@@ -103,7 +103,7 @@ class NotMember(RegroupError):
 
 
 class Unsupported(RegroupError):
-    """There is no such thing here."""
+    """It was not found."""
 
     status = Status.ERR_UNSUPPORTED
 
@@ -191,11 +191,11 @@ BY_STATUS: dict[int, type[RegroupError]] = {
 
 
 def error_of(status: int, sentence: bytes) -> RegroupError:
-    """The exception for a status and the sentence that came with it."""
+    """The exception for a status and its sentence."""
     return BY_STATUS[status](in_python(sentence.decode(errors="replace")))
 
 
 def check(status: int) -> None:
-    """Raise the status of this thread's last call when it is not OK."""
+    """Raise the status of this thread's last call if it is not OK."""
     if status != Status.OK:
         raise error_of(status, lib.rg_last_error())

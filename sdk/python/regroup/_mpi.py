@@ -1,5 +1,5 @@
-"""Regroup beside MPI: communicators of mpi4py are handed over by their
-handles, and libregroup_mpi of their MPI's flavour is loaded when needed.
+"""Regroup beside MPI: communicators of mpi4py are passed by their handles, and
+libregroup_mpi of their MPI's flavour is loaded when needed.
 
 A handle is a pointer in Open MPI and an int in MPICH, so its class is asked
 for. mpi4py is never imported here: who has a communicator has imported it.
@@ -111,8 +111,8 @@ def new_comm(like: typing.Any) -> tuple[Comm, typing.Any]:
 
 def join_launcher() -> None:
     """Under mpirun and without an agent, load libregroup_mpi, so that the
-    world of rg_init is MPI_COMM_WORLD. Where it is not there rg_init says what
-    is wrong."""
+    world of rg_init is MPI_COMM_WORLD. If it is missing, rg_init reports the
+    problem."""
     if os.environ.get("REGROUP_SOCKET"):
         return
     mpi = sys.modules.get("mpi4py.MPI")
@@ -146,16 +146,16 @@ def is_loaded() -> bool:
 
 
 def keep(holds: list[object]) -> None:
-    """Never let these go, also when the interpreter ends: MPI has their
-    buffers until MPI_Finalize, since it can't take operations back."""
+    """Never release these, even when the interpreter ends: MPI has their
+    buffers until MPI_Finalize, since it can't cancel operations."""
     if holds:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(holds))
 
 
 def mpi_threads_supported() -> bool:
     """Whether MPI is there, and any thread may call it at any time
-    (MPI_THREAD_MULTIPLE); else operations on the transport mpi progress inside
-    of calls only."""
+    (MPI_THREAD_MULTIPLE); else operations on the transport mpi progress only
+    inside calls."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None:
         return mpi.Is_initialized() and not mpi.Is_finalized() and \

@@ -1,6 +1,6 @@
 """Numbers and names as the C side has them: integers, which ctypes would cut
-off without a word where they are too large, times in milliseconds, and text,
-which C would cut off at its first NUL."""
+off silently if they are too large, times in milliseconds, and text, which C
+would cut off at its first NUL."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _number_of(what: str, tag: Tag) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _number_of_shape(shape: tuple[int, ...]) -> int:
-    """A tag where nobody gave one: of arrays of one dimension, whose count
+    """The tag if none was given: of arrays of one dimension, whose count
     says all, none."""
     return _number_of("an array", ("shape", shape)) if len(shape) > 1 else 0
 
@@ -241,7 +241,7 @@ class Set:
         return lib.rg_set_name(self._handle).decode(errors="replace")
 
     def translate(self, ranks: typing.Iterable[int], to: Set) -> list[int]:
-        """The ranks in another set of members of this one; -1: none there.
+        """The ranks in another set of this set's members; -1: none there.
         Context.world translates from and to world ranks."""
         mine = integers("a rank to translate", c_int, ranks)
         theirs = (c_int * len(mine))()
@@ -270,7 +270,7 @@ class Set:
             self._rule.name == name
 
     def check_rule(self) -> None:
-        """Raise what its colour function raised when it was called last."""
+        """Raise the exception of its colour function's last call."""
         if self._rule is not None:
             self._rule.check()
 
@@ -300,8 +300,8 @@ class Set:
 
     @property
     def _n(self) -> int:
-        """How many members my arguments are for. Where there are none, the C
-        side says why, such as SetEnded; a root of -1 is never started."""
+        """How many members my arguments are for. If there are none, the C side
+        says why, such as SetEnded; a root of -1 is never started."""
         size = self.size
         if size < 1:
             check(lib.rg_broadcast_start(
@@ -357,8 +357,8 @@ class Set:
                              memory: Memory | None = None
                              ) -> Request[Array]:
         """Reduce data, and give each member its part of the result: counts[r]
-        rows, equal on all ranks. Without counts, equal parts; where rows do
-        not divide, the first ranks get one more."""
+        rows, equal on all ranks. Without counts, equal parts; if rows do not
+        divide, the first ranks get one more."""
         what, n = "reduce_scatter", self._n
         sent = need_rows(what, look(what, data))
         rows = _even(sent.shape[0], n) if counts is None \
@@ -368,7 +368,7 @@ class Set:
         rank = self.rank
         got = _result(what, sent, None if rank < 0 else out,
                       (rows[rank],) + sent.shape[1:])
-        return self._start(  # which says why there is no rank
+        return self._start(  # which reports why there is no rank
             lib.rg_reduce_scatterv_start,
             (sent.address, got.address, elements, sent.type, op,
              _params(what, 0, deadline, tag, prescale, postscale, sent)),
@@ -647,7 +647,7 @@ def color_of(given: int | None) -> int:
 
 
 class Rule:
-    """The colour function of a set as the C side calls it. What it raises is
+    """The colour function of a set as the C side calls it. Its exception is
     raised once, by the set's next call."""
 
     def __init__(self, color: typing.Callable[[], int | None],
@@ -671,7 +671,7 @@ class Rule:
                 self._error, found = error, _abi.NO_COLOR
 
     def check(self) -> None:
-        """Raise what the function raised when it was called last."""
+        """Raise the exception of the function's last call."""
         error, self._error = self._error, None
         if error is not None:
             raise error

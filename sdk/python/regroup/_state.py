@@ -1,8 +1,8 @@
 """The elastic loop: registered memory, commits, checkpoints, run, the sampler.
 
 The one rule for a training function: let exceptions of Regroup pass. It is
-called again from its top, with registered memory as the commit has it from
-which all go on.
+called again from its top, with registered memory as in the commit from which
+all go on.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def need_runnable(what: str, function: typing.Callable) -> None:
 
 
 def _need_run(what: str, result: object) -> None:
-    """Refuse what a call returns when it has not run the function's body: a
-    wrapper around a generator shows only then what it is."""
+    """Refuse the result of a call that has not run the function's body: only
+    then can a wrapper around a generator be recognised."""
     if inspect.iscoroutine(result) or inspect.isgenerator(result):
         result.close()
     elif not inspect.isasyncgen(result):
@@ -52,8 +52,8 @@ def _need_run(what: str, result: object) -> None:
 
 
 class _Body:
-    """The program's function as the C side calls it: statuses go out, anything
-    else that is raised is kept for who called run, also by the handler of a
+    """The program's function as the C side calls it: statuses go out, any
+    other exception is kept for the caller of run, even one of the handler of a
     signal that came while the library waited."""
 
     def __init__(self, call: typing.Callable[[], object]) -> None:
@@ -97,8 +97,8 @@ class _Body:
 class Parts(typing.Sequence[bytearray]):
     """The parts of a local buffer in a commit or a checkpoint, by rank, while
     the function that redistributes them runs: len(parts) ranks have made it,
-    and parts[i] is what rank i had. With as many ranks as now only that of
-    this rank is sure to be there; NotFound otherwise."""
+    and parts[i] is rank i's. If the number of ranks is the same now, only this
+    rank's is sure to be there; NotFound otherwise."""
 
     def __init__(self, handle: int) -> None:
         self._handle: int | None = handle
@@ -117,7 +117,7 @@ class Parts(typing.Sequence[bytearray]):
         return lib.rg_parts_count(self._open())
 
     def bytes_of(self, i: int) -> int:
-        """How much rank i had."""
+        """The size of rank i's."""
         found = c_size_t()
         check(lib.rg_parts_bytes(self._open(), integer("a rank", c_int, i),
                                  ctypes.byref(found)))
@@ -138,8 +138,8 @@ class Parts(typing.Sequence[bytearray]):
 
 class State:
     """The memory that a step changes: parameters, optimizer state, counters.
-    Equal on all ranks whenever a step has ended. Of Context.state; belongs to
-    one thread at a time."""
+    Equal on all ranks at the end of each step. From Context.state; used by one
+    thread at a time."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -189,16 +189,16 @@ class State:
         """Register an array before run, and return it. It is held until
         finalize: change it in place, never bind the name to another array.
 
-        A SHARDED array is one of which each rank holds the part that `slice`
-        names; replicas of each part lie on other hosts. may_differ: ranks may
-        hold other bytes, such as running statistics. constant: no step need
-        change it. Both only say that no warning is wanted.
+        Of a SHARDED array each rank holds the part that `slice` names;
+        replicas of each part lie on other hosts. may_differ: ranks may hold
+        other bytes, such as running statistics. constant: no step need change
+        it. Both only say that no warning is wanted.
 
         local: the array is this rank's own (kind LOCAL), of any size, and goes
-        with its rank. With other ranks than those that have committed, or
-        another size, redistribute is called with their Parts and returns the
-        array that is registered from then on (array tells it); without it
-        that is Refused.
+        with its rank. If the number of ranks or the size has changed since the
+        commit, redistribute is called with the Parts and returns the array
+        that is registered from then on (array tells it); without it that is
+        Refused.
         """
         buffer = look_writable(f"add of {name!r}", array)
         if local:
@@ -245,8 +245,8 @@ class State:
         return array
 
     def array(self, name: str) -> Array:
-        """The array that is registered: another one than that of add where a
-        local one was redistributed or resized."""
+        """The registered array: not the one of add if a local one was
+        redistributed or resized."""
         return self._buffers[name].array
 
     def slice(self, name: str) -> slice:
@@ -263,8 +263,8 @@ class State:
         return slice(begin.value // item, end.value // item)
 
     def on_reset(self, function: typing.Callable[[], object]) -> None:
-        """Call a function in every generation, once registered memory is right
-        and before the training function."""
+        """Call a function in every generation, once registered memory is
+        right and before the training function."""
         need_runnable("function of on_reset", function)
         self._resets.append(function)
         if self._on_reset is None:
@@ -278,8 +278,8 @@ class State:
 
     def on_commit(self, function: typing.Callable[[int], object]) -> None:
         """Call a function with the number of each step that counts, once and
-        in order, on every rank; before run. It may print and write files, and
-        calls nothing collective. What it raises, commit or run raises."""
+        in order, on every rank; before run. It may print and write files, but
+        must not call collectives. commit or run raises its exceptions."""
         need_runnable("function of on_commit", function)
         self._commits.append(function)
         if self._on_commit is None:
@@ -294,7 +294,7 @@ class State:
             self._raised = self._raised or error
 
     def _end_step(self, call: typing.Any, *arguments: object) -> None:
-        """End a step; what was raised meanwhile comes before its status."""
+        """End a step; an exception raised meanwhile precedes its status."""
         try:
             call_waiting(call, self.handle, *arguments)
         finally:
@@ -314,11 +314,11 @@ class State:
 
     def commit(self) -> None:
         """End the step and save registered memory, on all ranks or on none;
-        inside of run or behind resume. HostsChanged: it counts as well."""
+        inside run or after resume. HostsChanged: it counts as well."""
         self._end_step(lib.rg_state_commit)
 
     def step_end(self) -> None:
-        """End the step without saving it; inside of run or behind resume."""
+        """End the step without saving it; inside run or after resume."""
         self._end_step(lib.rg_step_end)
 
     def stop(self) -> None:
@@ -337,8 +337,8 @@ class State:
 
     def load(self, path: str | os.PathLike | None = None) -> int | None:
         """Fill registered memory from the newest checkpoint, before run, on
-        every rank. Returns its step, or None where there is none, and in a
-        job that runs: then run brings registered memory to its commit."""
+        every rank. Returns its step, or None if there is none, and in a job
+        that already runs: then run brings registered memory to its commit."""
         step = c_uint64()
         try:
             check(lib.rg_state_load(self.handle, _path(path),

@@ -4,7 +4,7 @@ that have none end the process as they would end a C program.
 A slice ends in the interpreter, which then runs the handlers of signals that
 came meanwhile; KeyboardInterrupt leaves the request in flight.
 
-A handler may raise behind any call, so nothing that must survive is only in a
+A handler may raise after any call, so nothing that must survive is only in a
 local variable there: buffers are held before an operation starts, and its
 status is stored by the C code that asks for it.
 """
@@ -61,10 +61,10 @@ def callback(answers: typing.Generator[int, object, None]) -> typing.Any:
     """A function for C, of two pointers, that returns a generator's next
     answer; the first that is yielded is not used.
 
-    The interpreter runs the handlers of signals that came meanwhile where a
-    function begins, outside of what it tries, and with what they raise C would
-    get no answer. A generator goes on inside of its try. Its send takes one
-    argument: the second lies in a register that nobody reads.
+    The interpreter runs the handlers of signals that came meanwhile at the
+    start of a function, outside its try, and if they raised, C would get no
+    answer. A generator goes on inside its try. Its send takes one argument:
+    the second is in a register that is not read.
     """
     next(answers)
     return ctypes.cast(ctypes.CFUNCTYPE(c_int, c_void_p)(answers.send),
@@ -99,13 +99,13 @@ class Operation:
         return True
 
     def let_go(self) -> None:
-        """Its buffers are the program's again, unless Regroup keeps them."""
+        """Give its buffers back to the program, unless Regroup keeps them."""
         if self._told[0][0] != Status.ERR_TIMEOUT:
             self._held.discard(self)
             self.hold = None
 
     def error(self) -> BaseException | None:
-        """What it ended with."""
+        """Its outcome."""
         status, sentence = self._told[0]
         return None if status == Status.OK else error_of(status, sentence)
 
@@ -149,7 +149,7 @@ class Request(typing.Generic[Result]):
                 self._over.set()
 
     def _look_on(self, timeout_ms: int) -> None:
-        """While another thread waits: the lock would be let go to anybody."""
+        """While another thread waits: any thread could take the lock."""
         over = self._over = self._over or threading.Event()
         if self._answer is None:
             over.wait(timeout_ms / 1000)
@@ -161,14 +161,14 @@ class Request(typing.Generic[Result]):
     def _need_started(self) -> None:
         if self._context.is_grouping() and self._operation.handle:
             raise Invalid("an operation of a group starts when the group ends;"
-                          " wait for it behind the with block")
+                          " wait for it after the with block")
 
     def wait(self, timeout: float | None = None) -> Result:
         """Wait, and return the operation's result.
 
-        timeout is in seconds, None waits for ever. Raises InProgress (also a
-        TimeoutError) when it has passed, the request still in flight, and else
-        what the operation ended with. Waiting again gives the same again.
+        timeout is in seconds, None waits forever. Raises InProgress (also a
+        TimeoutError) when it has passed, with the request still in flight, and
+        otherwise the operation's error. Waiting again gives the same again.
         """
         self._need_started()
         if timeout is None:
@@ -205,7 +205,7 @@ class Request(typing.Generic[Result]):
 
     def _tell(self, loop: asyncio.AbstractEventLoop,
               over: asyncio.Future[None]) -> None:
-        """Wait until the operation has completed, or nobody awaits it."""
+        """Wait until the operation has completed, or is no longer awaited."""
         while not over.cancelled() and not self._look(SLICE_MS):
             pass
         with contextlib.suppress(RuntimeError):  # the loop may be closed
@@ -217,7 +217,7 @@ class Request(typing.Generic[Result]):
             return
         if self._operation.handle:
             self._context.dropped.add(self._operation)
-        elif self._answer is None:  # it did not start, or nobody has looked
+        elif self._answer is None:  # it did not start, or was not polled
             self._operation.let_go()
 
 
@@ -243,8 +243,8 @@ def wait_all(requests: typing.Iterable[Request],
 
 def call_waiting(function: typing.Callable[..., int], *arguments: object,
                  also: Status = Status.OK) -> Status:
-    """A call that waits inside the library for others, and returns OK, or what
-    is as good; errors are raised."""
+    """A call that waits inside the library for others, and returns OK, or a
+    status as good; errors are raised."""
     with ctrl_c_ends():
         status = function(*arguments)
     if status != also:
