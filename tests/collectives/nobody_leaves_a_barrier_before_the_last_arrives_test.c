@@ -1,6 +1,6 @@
-/* B13, B14, B26: who has left a barrier knows that all have come, also one that
- * comes late, among operations in flight; a barrier on another set that nobody
- * is late for does not wait for it.
+/* B13, B14, B26: a rank that has left a barrier knows that all have come, even
+ * a late one, among operations in flight; a barrier on another set, where no
+ * rank is late, does not wait for it.
  *
  * Covers: native.c inter.c */
 #include <time.h>

@@ -1,8 +1,8 @@
-"""Behind rg_world_wait, operations on device memory work before rg_run, whether
-the device was opened before that call or behind it; and so they do in every
-generation of rg_run. What is still enqueued when rg_run begins has ended before
-rank 0's memory becomes that of all. Where only some workers open one, all hear
-of it.
+"""After rg_world_wait, operations on device memory work before rg_run, whether
+the device was opened before that call or after it; and so they do in every
+generation of rg_run. What is still enqueued when rg_run begins has ended
+before rank 0's memory becomes that of all. If only some workers open one, all
+are told.
 
 Covers: world_wait.c process_sets/device_sets.c elastic/state/state.c"""
 from device import DeviceJob, reducer

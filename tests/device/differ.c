@@ -1,15 +1,15 @@
 /* An elastic program in which one rank starts something else on the device than
- * the others, behind three allreduces that are the same everywhere: another
+ * the others, after three allreduces that are the same everywhere: another
  * thing in each generation, as the arguments say in turn.
  *
  *   differ [--late | --refused]
  *          [set-]kind|count|type|op|root|tag|group|gatherv|scatterv|alltoallv|
  *                fewer|memory|cross|nothing...
  *
- * --late: the device is opened behind rg_world_wait. --refused: before it NCCL
- * refuses a group of many operations, other ones on each rank.
- * set-: on a set of the first and the last rank. Each rank says what it was
- * told, by an operation, by rg_device_wait or by the commit. */
+ * --late: the device is opened after rg_world_wait. --refused: before it NCCL
+ * refuses a group of many operations, other ones on each rank. set-: on a set
+ * of the first and the last rank. Each rank says what it was told, by an
+ * operation, by rg_device_wait or by the commit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

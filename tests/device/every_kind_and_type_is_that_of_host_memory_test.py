@@ -1,7 +1,7 @@
 """Every kind, type and op on device memory, alone and in groups, has the bytes
 that it has on host memory, alone and between three ranks, also averages and
-scales; where there are no kernels for these, and what is not there at all, is
-refused with the reason.
+scales; an operation without kernels, or one that does not exist, is refused
+with the reason.
 
 Covers: operations.c scale.c device_sets.c open_group.c"""
 import os

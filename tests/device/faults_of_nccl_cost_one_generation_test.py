@@ -1,7 +1,7 @@
-"""Whatever NCCL does wrong ends one generation, with a sentence: a meeting, a
-split or a first operation that does not end or fails, an error of the network,
-a call that is refused. A device that does not stop costs its own process. The
-sums are right in the end, and nobody used the device in a way that is not
+"""Any fault of NCCL ends one generation, with a sentence: a rendezvous, a
+split or a first operation that hangs or fails, an error of the network, a call
+that is refused. A device that does not stop costs its own process. The sums
+are right in the end, and no process used the device in a way that is not
 allowed.
 
 Covers: lanes.c reclaim.c"""

@@ -1,6 +1,6 @@
-"""Copies of shards go on whoever is killed meanwhile: an agent that sends
-them, one that keeps them, a worker; and a host that has no room for its part
-leaves with one sentence, and the others go on.
+"""Copies of shards go on whichever process is killed meanwhile: an agent that
+sends them, one that keeps them, a worker; and a host that has no room for its
+part leaves with one sentence, and the others go on.
 
 Covers: replication.c"""
 

@@ -1,6 +1,6 @@
 """What the soak does to a job: one function for each kind of fault. Each hurts,
 makes good what it did, and returns what was hit; who may be lost by it is noted
-in soak.lost before. A fault that names nobody may cost nobody.
+in soak.lost before. A fault that names no worker may cost none.
 
     ACTS    (name, weight, function of the soak)
 """

@@ -1,7 +1,7 @@
 """A training on four hosts, and a spare one, that is hurt every few seconds, at
-no particular moment, for a long time. It looks for the phases that nobody has
-listed. Jobs of a few minutes follow each other, so that each can be checked
-whole. nemesis.py says how they are hurt."""
+no particular moment, for a long time. It looks for phases that are on no list.
+Jobs of a few minutes follow each other, so that each can be checked whole.
+nemesis.py says how they are hurt."""
 
 import contextlib
 import os

@@ -1,7 +1,7 @@
 """A job on two hosts, each with shards of its own, is stopped: its newest commit
 is a checkpoint that is whole. The last host that drains leaves one as well. The
-host of rank 0 dies as the job is stopped: the other ends all the same. A commit
-that only the other host has stored whole is waited for by nobody.
+host of rank 0 dies as the job is stopped: the other ends all the same. No host
+waits for a commit that only the other host has stored completely.
 
 Covers: claim.c"""
 

@@ -1,5 +1,5 @@
 /* A commit that only a host which is away may hold is waited for: as long as
- * --elastic-timeout where nobody of its world is here, else for some time; one
+ * --elastic-timeout if no host of its world is here, else for some time; one
  * that others hold as well, or that is gone for good, is not.
  *
  * Covers: plan.c */

@@ -1,6 +1,6 @@
-/* Who may decide: a host of the world that was decided last, with a commit of
- * the lineage in its vault, or anybody while no commit has been begun. Without
- * them a leader waits, and then those who wait leave; the job goes on.
+/* Which hosts may decide: one of the world that was decided last, with a commit
+ * of the lineage in its vault, or any while no commit has been begun. Without
+ * them a leader waits, and then the waiting hosts leave; the job goes on.
  *
  * Covers: links.c plan.c snapshot.c */
 #include "elastic/member/links.h"

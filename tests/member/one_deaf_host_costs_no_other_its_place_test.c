@@ -1,6 +1,6 @@
 /* Accusations come in batches, as a deaf host expects one beat before the other
- * and others look only when they are asked to: nobody goes before the round is
- * whole, and then it is the deaf host.
+ * and others look only when they are asked to: no host goes before the round is
+ * complete, and then it is the deaf one.
  *
  * Covers: links.c */
 #include "elastic/member/links.h"

@@ -1,7 +1,7 @@
 /* An operation waits for a member that is held back until another set has
  * completed many; the two have ranks in common or none, and the late one may
- * be part of a group over both. With one queue for several sets nobody would
- * ever let the held member go. Also when ranks start on two sets in different
+ * be part of a group over both. With one queue for several sets the held member
+ * would never be released. Also when ranks start on two sets in different
  * orders.
  *
  * Covers: mpi_comm.c */

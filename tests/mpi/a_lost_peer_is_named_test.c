@@ -1,6 +1,6 @@
-/* A rank is killed, and its launcher lets the others live. They hear from an
- * operation who is lost, those too that wait for somebody who lives; a set
- * without it goes on, and none is made with it; and rg_finalize returns.
+/* A rank is killed, and its launcher lets the others live. An operation tells
+ * them which rank is lost, even those that wait for a live one; a set without
+ * it goes on, and none is made with it; and rg_finalize returns.
  *
  * Covers: lost.c peer_watch.c watchdog.c */
 #include <signal.h>

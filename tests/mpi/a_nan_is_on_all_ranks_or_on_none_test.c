@@ -1,6 +1,6 @@
 /* MIN and MAX of floats of which some are NaN have equal bits on all ranks,
  * also among more members than Regroup sends messages between. Which of them
- * MPI's own operation keeps depends on who computes it.
+ * MPI's own operation keeps depends on the rank that computes it.
  *
  * Covers: mpi_reduce.c */
 #include <math.h>

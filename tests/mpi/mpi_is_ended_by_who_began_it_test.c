@@ -1,6 +1,6 @@
-/* MPI is initialised by whoever comes first and finalised by that one; a
- * program that finalises it too early gets errors, and no crash, and one whose
- * world was left by a thread that may not call MPI none either.
+/* The side that comes first initialises MPI, and finalises it; a program that
+ * finalises it too early gets errors, and no crash, and one whose world was
+ * left by a thread that may not call MPI none either.
  *
  * Covers: mpi/world.c offer.c */
 #include <pthread.h>

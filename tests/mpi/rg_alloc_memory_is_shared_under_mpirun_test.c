@@ -1,5 +1,5 @@
 /* transport native under mpirun reads rg_alloc memory where it is, though no
- * agent hands it over; it may be freed and allocated again.
+ * agent passes it on; it may be freed and allocated again.
  *
  * Covers: segment_registry.c */
 #include "tests/mpi/mpi_check.h"

@@ -1,4 +1,4 @@
-/* One thread makes sets, another communicators of the program's own behind
+/* One thread makes sets, another communicators of the program's own after
  * barriers of a set: neither waits for the other, on any rank.
  *
  * Covers: mpi_comm.c */

@@ -1,7 +1,7 @@
 /* What one rank sends is not what another expects: too little, too much,
  * nothing, or something where nothing is expected. Both counts are named; with
  * REGROUP_CHECK=each on all members, no byte is written, and the set goes on;
- * with late by the operation or one behind it, and the set is over.
+ * with late by the operation or one after it, and the set is over.
  *
  * Covers: uneven.c check.c */
 #include <time.h>

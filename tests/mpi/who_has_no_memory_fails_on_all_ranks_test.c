@@ -1,5 +1,5 @@
 /* Sets of communicators and communicators of sets, where one rank has no memory
- * for what it is going to hear: none is made, on any rank, and nobody waits.
+ * for what it will receive: none is made, on any rank, and no rank waits.
  *
  * It stands in for calloc, so it does not run under the address sanitizer.
  *

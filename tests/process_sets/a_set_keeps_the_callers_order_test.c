@@ -1,5 +1,5 @@
-/* Ranks of a set are the caller's order: subsets, reversed, single; who is not
- * a member is told so at once.
+/* Ranks of a set are the caller's order: subsets, reversed, single; a rank that
+ * is not a member is told so at once.
  *
  * Covers: lists.c make.c */
 #include "tests/lib/world.h"

@@ -1,8 +1,9 @@
 /* A split that has lost a member of one colour lives on for the others, also
- * when rank 0 has given its own back; made again by name, who has it keeps it
- * and the rest have theirs under the same id. Who was left out of a generation
- * and is back is in none of the sets that others kept. Workers 0 to 3 are
- * generation 1; then 0, 2, 3; then 1 is back, last; then 3, 2; then 2.
+ * when rank 0 has given its own back; made again by name, ranks that have it
+ * keep it and the rest have theirs under the same id. A worker that was left
+ * out of a generation and is back is in none of the sets that others kept.
+ * Workers 0 to 3 are generation 1; then 0, 2, 3; then 1 is back, last; then 3,
+ * 2; then 2.
  *
  * Covers: splits.c */
 #include "tests/lib/world.h"

@@ -1,4 +1,4 @@
-/* A control segment has room for 255 sets of a program, and ids rise for ever:
+/* A control segment has room for 255 sets of a program, and ids rise forever:
  * more sets than that follow each other, with one that lives on; what a former
  * set left in the place is never taken for the present one's. A rank that gives
  * back later than others makes the ids differ, and still all agree. Ranks that

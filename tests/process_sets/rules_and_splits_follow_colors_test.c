@@ -1,8 +1,8 @@
 /* B20, B67: a split gives each rank the set of its own colour, in the order of
  * keys; a rule is applied again in every generation under the same handle, id
- * and name; a set to keep shrinks to who is left; ranks are translated, and all
- * sets are listed. Workers 0 to 3 are generation 1; worker 1 is lost, 4 comes:
- * generation 2 is 0, 2, 3, 4.
+ * and name; a set to keep shrinks to the remaining members; ranks are
+ * translated, and all sets are listed. Workers 0 to 3 are generation 1; worker
+ * 1 is lost, 4 comes: generation 2 is 0, 2, 3, 4.
  *
  * Covers: colors.c sync.c */
 #include "tests/lib/world.h"

@@ -1,8 +1,8 @@
 /* An elastic program makes sets before it has any rank: they are declared, and
- * made when the first generation begins; who comes later finds its own in what
+ * made when the first generation begins; a later worker finds its own in what
  * the others have, by name or by order, and a rule is right at once. Workers 0
  * to 2 are generation 1; worker 1 is lost, 3 comes: 0, 2, 3. Declarations that
- * differ, and ranks that the world has not, are named on all ranks.
+ * differ, and ranks that the world lacks, are named on all ranks.
  *
  * Covers: declared.c */
 #include "tests/lib/world.h"

@@ -1,8 +1,8 @@
-"""What a colour function raises is raised once. In set_by it leaves no set
-behind, the name is free, and one that lives as it was. In a later generation
-the set's next call raises it, and the one behind that works again; destroy
-always does. Of two functions for one name the later one counts. A static
-program's functions go with their sets.
+"""An exception of a colour function is raised once. In set_by no set is made,
+the name is free, and a live set stays as it was. In a later generation the
+set's next call raises it, and the one after that works again; destroy always
+does. Of two functions for one name the later one counts. A static program's
+functions go with their sets.
 
 Covers: _sets.py"""
 import gc

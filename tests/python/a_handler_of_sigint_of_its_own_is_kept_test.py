@@ -1,5 +1,5 @@
 """A program with a handler of SIGINT of its own: run leaves it in place inside
-the training function, during waits in the library and behind them.
+the training function, during waits in the library and after them.
 
 Covers: _wait.py"""
 import os

@@ -1,5 +1,5 @@
 """A request that is dropped goes on with its buffers; memory of alloc is there
-as long as an array shows it, also behind finalize; a registered array is held
+as long as an array shows it, also after finalize; a registered array is held
 by its state.
 
 Covers: _buffers.py _wait.py"""

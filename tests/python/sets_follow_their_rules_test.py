@@ -1,6 +1,6 @@
-"""Sets by rule, by split and by ranks: who is in them, in which order, under
-which name; ranks translated between them, lists of them; what a colour
-function raises is raised, and a destroyed set says so.
+"""Sets by rule, by split and by ranks: their members, order and names; ranks
+translated between them, lists of them; what a colour function raises is
+raised, and a destroyed set says so.
 
 Covers: _sets.py"""
 import pyjob

@@ -1,6 +1,6 @@
-/* A worker without an agent has nobody that could keep a vault beyond its end:
- * registering takes no memory, and commits copy nothing. Whatever is wrong with
- * a buffer is said with its name.
+/* A worker without an agent has no process that could keep a vault beyond its
+ * end: registering takes no memory, and commits copy nothing. A mistake in a
+ * buffer is reported with its name.
  *
  * Covers: save.c state.c */
 #include <stdlib.h>

@@ -1,6 +1,5 @@
-/* A checkpoint with any one bit flipped, cut anywhere, or with something
- * behind it is refused with a sentence; so are heads that lie under a right
- * hash.
+/* A checkpoint with any one bit flipped, cut anywhere, or with something after
+ * it is refused with a sentence; so are heads that lie under a right hash.
  *
  * Covers: state/checkpoint.c checkpoint_data.c hash.c */
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* A connection that breaks with nobody dead: both ends say so once, with the
- * other's rank, and go on waiting until the generation is aborted; the next one
- * has connections of its own. A process that leaves a generation in order is
- * not reported by who is still in it.
+/* A connection that breaks though no process died: both ends say so once, with
+ * the other's rank, and go on waiting until the generation is aborted; the next
+ * one has connections of its own. Ranks still in a generation don't report a
+ * process that leaves it in order.
  *
  * Covers: link.c net.c */
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
-/* Who has joined takes part in the allreduce that the others' lines name. A
- * line that names none that can be - an unknown type or op, more elements than
- * memory has - is a mismatch, and the join goes on.
+/* A rank that has joined takes part in the allreduce of the others'
+ * descriptors. A descriptor of an impossible one - an unknown type or op, more
+ * elements than memory has - is a mismatch, and the join goes on.
  *
  * Covers: shm.c layout.c */
 #include <sched.h>

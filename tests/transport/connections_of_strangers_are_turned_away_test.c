@@ -1,4 +1,4 @@
-/* Who connects to a worker without the job's key: garbage, silence, half a
+/* Connections to a worker without the job's key: garbage, silence, half a
  * HELLO, a wrong key, an old generation, a right HELLO without a proof, and
  * thousands of connections. All are turned away, the worker keeps a bounded
  * number of them, and operations go on meanwhile.

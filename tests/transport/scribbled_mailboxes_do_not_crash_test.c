@@ -1,7 +1,7 @@
 /* A worker can write anything over the control segment. What others read there
  * is checked: a place outside of a segment is ERR_MISMATCH on all ranks, and
- * random bytes give some status or none, but nobody crashes and an abort ends
- * every wait.
+ * random bytes give some status or none, but no worker crashes and an abort
+ * ends every wait.
  *
  * Covers: shm.c layout.c zero_copy.c */
 #include "sdk/transport/shm/layout.h"

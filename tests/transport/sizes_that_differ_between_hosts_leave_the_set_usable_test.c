@@ -1,6 +1,6 @@
 /* The hosts of a set start operations of different sizes, so that some rails
- * exchange what nobody answers: every rank gets ERR_MISMATCH, and whatever was
- * under way never disturbs the operations that follow.
+ * send what no other answers: every rank gets ERR_MISMATCH, and leftovers never
+ * disturb the operations that follow.
  *
  * Covers: verdict.c exchange.c counts.c */
 #include "tests/lib/world.h"

@@ -1,4 +1,4 @@
-/* A link that is given back says BYE behind a whole frame only: in the middle
+/* A link that is given back says BYE only after a complete frame: in the middle
  * of one the peer would take it for data.
  *
  * Covers: link.c net.c */

@@ -1,5 +1,5 @@
-/* The communicators of this process: who may call with them, and how they end.
- * They are never given back to malloc, so that any later use is seen. */
+/* The communicators of this process: which threads may use them, and how they
+ * end. They are never given back to malloc, so that any later use is seen. */
 #include "tests/device/support/comm.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * The members of a communicator are processes that share a segment: a seat for
  * each, and a pipe from each to each, through which kernels move what lies in
- * device memory. Nobody knows of a peer's death but by the lock on its seat. */
+ * device memory. A peer's death shows only in the lock on its seat. */
 #ifndef TESTS_DEVICE_COMM_H
 #define TESTS_DEVICE_COMM_H
 

@@ -1,5 +1,5 @@
 /* Ranks for tests of the stand-in itself: processes with a device each, in a
- * folder of the test's own, which is removed behind them. */
+ * folder of the test's own, which is removed after them. */
 #ifndef TESTS_DEVICE_RANKS_H
 #define TESTS_DEVICE_RANKS_H
 

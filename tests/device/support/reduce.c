@@ -1,5 +1,5 @@
 /* Types and operators of the stand-in: one rank after another, rounded to the
- * type behind each step, as on a ring. */
+ * type after each step, as on a ring. */
 #include "tests/device/support/comm.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Unique ids. Each comes with a thread that waits at a port until every rank
- * has checked in, without any limit: only who shuts the port ends it before. */
+ * has checked in, without any limit: only shutting the port ends it earlier. */
 #include "tests/device/support/comm.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-/* The script of faults, what a test is told, and who may call. */
+/* The script of faults, reports to a test, and which threads may call. */
 #include "tests/device/support/inside.h"
 
 #include <errno.h>

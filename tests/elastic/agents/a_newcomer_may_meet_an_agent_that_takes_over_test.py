@@ -1,7 +1,7 @@
-"""An agent is killed while a process that it has started is on its way to it:
-the newcomer meets the next agent, and is ready before that has heard from the
-older workers where they stand. It has nothing to say of earlier agents, and
-nobody waits for that.
+"""An agent is killed while a process that it has started is connecting to it:
+the newcomer reaches the next agent, and is ready before the older workers have
+reported their positions to that. It has none to report, and no agent waits for
+it.
 
 Covers: takeover.c workers.c"""
 import os

@@ -1,6 +1,7 @@
-"""SIGKILL of the agent, again and again while workers train: the next one takes
-them over, nobody dies, no generation ends, and the training is as if nothing
-had been. Who connects to its socket is told its own number.
+"""SIGKILL of the agent, again and again while workers train: the next one
+takes them over, no worker dies, no generation ends, and the training is as if
+nothing had happened. A worker that connects to its socket is told its own
+number.
 
 Covers: supervisor.c takeover.c"""
 import glob

@@ -1,5 +1,6 @@
-"""An agent that is killed whenever it starts: after some tries nobody starts it
-again, its workers end by themselves, and `regroup run` says what happened.
+"""An agent that is killed whenever it starts: after some tries it is not
+started again, its workers end by themselves, and `regroup run` says what
+happened.
 
 Covers: supervisor.c"""
 import contextlib

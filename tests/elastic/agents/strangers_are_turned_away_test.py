@@ -1,4 +1,4 @@
-"""Who may talk to an agent: our uid only. And the job's key is in no worker's
+"""Only our uid may talk to an agent. And the job's key is in no worker's
 environment and in no file of the run directory.
 
 Covers: guests.c workers.c wire.c"""

@@ -1,5 +1,5 @@
-"""SIGKILL of agents while workers start, meet them, register and come to the
-door: whoever was met, or not yet, by a dead one is met by the next.
+"""SIGKILL of agents while workers start, connect, register and come to the
+door: the next agent accepts each worker, whether the dead one knew it or not.
 
 Covers: takeover.c slots.c"""
 import contextlib

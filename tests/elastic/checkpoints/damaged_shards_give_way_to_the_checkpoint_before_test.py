@@ -1,7 +1,7 @@
-"""A shard is damaged in the newest checkpoint. Whoever reads it says which one;
-all ranks then begin with the checkpoint before, whole, and the job ends with the
-state of the fault-free run. Where there is none before, or the damaged file was
-named itself, the job ends with one sentence.
+"""A shard is damaged in the newest checkpoint. The rank that reads it names
+it; all ranks then begin with the complete checkpoint before, and the job ends
+with the state of the fault-free run. If there is none before, or the damaged
+file was named itself, the job ends with one sentence.
 
 Covers: state/load.c checkpoint_data.c"""
 

@@ -1,7 +1,7 @@
-"""A worker is killed while the first commit is made, of which shards and pieces
-lie in the vault already. Nobody has entered fn: the job begins again, with
-shards as without; and so it does when the agent dies that is about to write
-down that a commit is begun.
+"""A worker is killed while the first commit is made, when its shards and
+pieces are in the vault already. No rank has entered fn: the job begins again,
+with and without shards; and so it does when the agent dies that is about to
+record that a commit is begun.
 
 Covers: generation.c resume.c"""
 from house import Job, claim, fault_free, main, trainer

@@ -1,7 +1,7 @@
 """Before the first commit of a world that rg_world_wait has formed: a worker that
 dies at any phase, etcd away, a drain, a host that comes back. All workers of that
-world start again together, or all train on; what breaks uses up no restart; and
-what nobody has to wait for is not waited for.
+world start again together, or all train on; no break uses up a restart; and
+there are no needless waits.
 
 Covers: world_wait.c generation.c plan.c outage.c drain.c"""
 import os

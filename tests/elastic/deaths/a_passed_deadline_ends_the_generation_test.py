@@ -1,9 +1,9 @@
 """A deadline that passes under an agent ends the generation for all: every
-member gets RG_ERR_PEER_LOST, also who waits on another set; the cause that the
-job tells names operation, set and the missing ranks; and the same workers go on
-in the next generation, where the sets are right again. So it is by the default
-deadline of REGROUP_OP_TIMEOUT, also where one worker does not make a set that
-the others make (B30), behind another operation, and inside of one, whose stopped
+member gets RG_ERR_PEER_LOST, even one that waits on another set; the job's
+cause names operation, set and the missing ranks; and the same workers go on in
+the next generation, where the sets are right again. The same holds for the
+default deadline of REGROUP_OP_TIMEOUT, if one worker does not make a set that
+the others make (B30), after another operation, and inside one, whose stopped
 member is replaced. A static job ends.
 
 Covers: watchdog.c generation.c"""

@@ -1,7 +1,7 @@
 """A worker that SIGKILL does not end, as one in uninterruptible sleep (a frozen
 control group stands in for NFS and drivers): nothing goes on before it has
-ended, and the log and the status say what is waited for. Then the job goes on;
-where it takes too long, the host leaves, and leaves the process behind.
+ended, and the log and the status name the process. Then the job goes on; if it
+takes too long, the host leaves without the process.
 
 Covers: slots.c fence.c"""
 import os

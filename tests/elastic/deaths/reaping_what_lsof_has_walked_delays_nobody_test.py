@@ -1,5 +1,5 @@
-"""A worker with many open files, all of which somebody has looked at, is killed:
-the kernel takes long to reap it, and no turn of the agent's loop does.
+"""A worker with many open files, all of which lsof has visited, is killed: the
+kernel takes long to reap it, and no turn of the agent's loop does.
 
 Covers: reap.c"""
 import os

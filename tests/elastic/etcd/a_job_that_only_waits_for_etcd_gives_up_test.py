@@ -1,9 +1,9 @@
-"""While etcd is away a world trains on for ever. One that is finished or broken
+"""While etcd is away a world trains on forever. One that is finished or broken
 waits for etcd alone, and so does one whose first commit is not on record: log
-and status say so, and after --etcd-timeout the host
-leaves, with 69 or 75 and a sentence. The clock begins again when etcd is back.
-A private etcd whose data are gone never comes back. A job that is done waits
-for etcd no more: what its program does behind rg_run is not cut off.
+and status say so, and after --etcd-timeout the host leaves, with 69 or 75 and
+a sentence. The clock begins again when etcd is back. A private etcd whose data
+are gone never comes back. A finished job no longer waits for etcd: its
+program's work after rg_run is not cut off.
 
 Covers: outage.c"""
 import os

@@ -1,5 +1,5 @@
 """Ctrl-Z: `regroup run` and its workers stop, also when their agent is killed
-meanwhile; after `fg` they go on, and nobody has taken them for stuck.
+meanwhile; after `fg` they go on, and were not considered stuck.
 
 Covers: run_cmd.c supervisor.c"""
 import os

@@ -1,5 +1,5 @@
-"""A newcomer dies while its announced generation is built: those who train go on
-in theirs until the next step end, and no step is lost.
+"""A newcomer dies while its announced generation is built: the others go on in
+theirs until the next step end, and no step is lost.
 
 Covers: generation.c"""
 from house import UNTIL_FINISH, Job, claim, main, trainer

@@ -1,4 +1,4 @@
-"""A newcomer that works for 5 s before the door: nobody waits for it.
+"""A newcomer that works for 5 s before the door: no worker waits for it.
 
 Covers: door.c generation.c"""
 from house import UNTIL_FINISH, Job, claim, main, trainer

@@ -1,5 +1,5 @@
-"""Who has joined stands in for gigabytes of the others and answers its agent
-all the while: nobody is taken for stuck, and the static job ends well.
+"""A rank that has joined takes part in operations on gigabytes and still
+answers its agent: no worker is considered stuck, and the static job ends well.
 
 Covers: thread.c pieces.c"""
 import os
