@@ -180,7 +180,8 @@ RG_API int rg_host_index(const rg_ctx *ctx);
 RG_API int rg_host_count(const rg_ctx *ctx);
 
 /* The slot on this host, known from rg_init on and kept for life: pin a GPU by
- * it, since local ranks shift and slots don't. 0 without an agent. */
+ * it, since local ranks shift and slots don't. Without an agent: the local
+ * rank. */
 RG_API int rg_slot(const rg_ctx *ctx);
 
 /* The name of this worker's host, borrowed until rg_finalize. */
