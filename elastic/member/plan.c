@@ -443,6 +443,9 @@ static rg__cause_kind find_cause(const look *l, const members *list,
         snprintf(cause, RG__CAUSE_MAX, "first");
         return RG__KIND_FIRST;
     }
+    /* its MPI kills the ranks of the others, which say so sooner */
+    if (l->c->is_mpi && name_host(l, is_lost, "is lost", cause))
+        return RG__KIND_HOST;
     const rg__reason *reason = find_reason(l->s, l->decided->generation);
     if (reason == NULL && l->s->cur.phase == RG__GEN_PROPOSED)
         reason = find_reason(l->s, l->s->cur.generation);

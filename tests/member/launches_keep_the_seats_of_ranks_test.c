@@ -1,6 +1,7 @@
 /* Under --mpi: all ranks of one launch are proposed at once, in their order; a
  * loss ends the launch; the next one begins when every host that lives has
- * swept it, with each rank in its seat, or in a free one where that is lost.
+ * swept it, with each rank in its seat, or in a free one where that is lost. A
+ * lost host counts as such, whatever its MPI does to ranks of the others.
  *
  * Covers: plan.c records.c */
 #include "tests/member/job.h"
@@ -105,6 +106,7 @@ static void a_lost_host_gives_its_seats_away(void)
     job j;
     begin(&j);
     decide_first(&j);
+    job_reason(&j, 1, true, "b.0 died"); /* its MPI has killed it */
     j.config.lost = lost;
     j.config.losts = 1;
     take_launch(&j);
@@ -114,6 +116,10 @@ static void a_lost_host_gives_its_seats_away(void)
     sweep(&j, 2, 1);
     take_launch(&j);
     check_seats(&j, (const uint64_t[]){3, 3, 2, 2});
+    set_free(&j, 2, false);
+    set_free(&j, 3, false);
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.kind, RG__KIND_HOST); /* no death of a launch */
     job_end(&j);
 }
 
