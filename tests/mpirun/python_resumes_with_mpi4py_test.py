@@ -1,5 +1,6 @@
 """A program of mpi4py under `regroup run --mpi`: Regroup's world is MPI's, a
-killed rank is a new launch, and resume finds the commit of the one before.
+killed rank is a new launch, and resume finds the commit of the one before. What
+redistribute raises is raised by resume, also NotFound, which is no beginning.
 
 Covers: _state.py"""
 import os
@@ -51,10 +52,19 @@ def uneven_steps_are_named():
               in job.text(), "the library does not name the mistake")
 
 
+def what_redistribute_raises_is_no_beginning():
+    with start("others") as job:
+        claim(job.process.wait(60) == 1, job.text())
+        claim("NotFound: part" in job.text() and
+              "is with its own rank" in job.text(), job.text())
+        claim(job.text().count("begins at") == 2, job.text())
+
+
 def test():
     a_killed_rank_is_a_new_launch()
     an_exception_in_one_rank_keeps_nobody_waiting()
     uneven_steps_are_named()
+    what_redistribute_raises_is_no_beginning()
 
 
 main(test)

@@ -356,12 +356,16 @@ class State:
         outside of run; HostsChanged from them: it counts, and this launch
         ends."""
         step = c_uint64()
+        found: int | None = None
         self.is_resumed = True
         try:
-            self._end_step(lib.rg_state_resume, ctypes.byref(step))
+            call_waiting(lib.rg_state_resume, self.handle, ctypes.byref(step))
+            found = step.value
         except NotFound:
-            return None
-        return step.value
+            pass
+        finally:
+            self._raise_told()  # a NotFound of redistribute's among it
+        return found
 
     @property
     def saved(self) -> int | None:
