@@ -34,6 +34,20 @@ rg_status rg__state_check_local(const char *name, const void *data,
                     name, bytes, data);
 }
 
+/* Of all of this rank's cells in a vault slot, with so many bytes in that of b.
+ */
+static uint64_t cells_with(const rg_state *state, const rg__state_buffer *b,
+                           size_t bytes)
+{
+    uint64_t sum = rg__vault_stride(sizeof(rg__cell) + bytes);
+    for (int i = 0; i < state->buffers; i++) {
+        const rg__state_buffer *other = &state->buffer[i];
+        if (other->is_local && other != b)
+            sum += rg__vault_stride(sizeof(rg__cell) + other->bytes);
+    }
+    return sum;
+}
+
 rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
                              size_t need)
 {
@@ -43,9 +57,17 @@ rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
                          .is_local = b->is_local,
                          .replicas = b->replicas,
                          .align = b->align,
-                         .need = b->is_local ? need : 0};
+                         .need = b->is_local ? cells_with(state, b, need) : 0};
     snprintf(what.name, sizeof what.name, "%s", b->name);
-    return state->ctx->hooks->reserve(state->ctx, &what, &b->fd, &b->place);
+    int fd = -1;
+    uint64_t place = 0;
+    const rg_status st =
+        state->ctx->hooks->reserve(state->ctx, &what, &fd, &place);
+    if (st == RG_OK) { /* else it stays what it was */
+        b->fd = fd;
+        b->place = place;
+    }
+    return st;
 }
 
 /* ------------------------------------------------------------------- cells */
@@ -108,13 +130,19 @@ static rg_status map_cell(const rg_state *state, rg__state_buffer *b, int slot)
     return st;
 }
 
+/* Those that are mapped go only when all others are there: where one can't be
+ * had, commits go on with them. */
 rg_status rg__state_reserve_cell(const rg_state *state, rg__state_buffer *b)
 {
+    rg__state_buffer more = *b;
     rg_status st = RG_OK;
-    rg__state_unmap_cell(b);
-    b->cell_room = sizeof(rg__cell) + b->bytes;
+    memset(more.cell, 0, sizeof more.cell);
+    more.cell_room = sizeof(rg__cell) + b->bytes;
     for (int i = 0; i < state->slots && st == RG_OK; i++)
-        st = map_cell(state, b, i);
+        st = map_cell(state, &more, i);
+    rg__state_unmap_cell(st == RG_OK ? b : &more);
+    if (st == RG_OK)
+        *b = more;
     return st;
 }
 
@@ -266,6 +294,26 @@ static rg_status take_own(const rg_parts *from)
                                begin + from->b->bytes, write_part, &t);
 }
 
+/* Nothing that it returns is taken for another call's status; only where it has
+ * found a checkpoint damaged, one before may do. */
+static rg_status redistribute(const rg_parts *from)
+{
+    rg_state *state = from->state;
+    const rg__state_buffer *b = from->b;
+    char why[RG__TEXT_MAX];
+    state->dealt = b;
+    const rg_status st = b->redistribute(state, from, b->redistribute_arg);
+    state->dealt = NULL;
+    if (st == RG_OK || (st == RG_ERR_DAMAGED && from->checkpoint != NULL))
+        return st;
+    snprintf(why, sizeof why, "%s", rg_last_error());
+    return rg__fail(RG_ERR_REFUSED,
+                    "buffer %s is not redistributed on rank %d: its function "
+                    "returned %s%s%s",
+                    b->name, state->ctx->now.rank, rg_status_name(st),
+                    why[0] != '\0' ? "; the newest error here: " : "", why);
+}
+
 static rg_status deal(const rg_parts *from)
 {
     const rg__membership *now = &from->state->ctx->now;
@@ -279,7 +327,7 @@ static rg_status deal(const rg_parts *from)
         return take_own(from);
     if (b->redistribute == NULL)
         return has_ranks ? refuse_size(from, bytes) : refuse_ranks(from);
-    return b->redistribute(from->state, from, b->redistribute_arg);
+    return redistribute(from);
 }
 
 rg_status rg__state_deal(const rg_parts *from)
@@ -327,11 +375,13 @@ static rg__state_buffer *find_local(rg_state *state, const char *name)
 /* The cells hold commits that count, before the added room. */
 static rg_status make_room(rg_state *state, rg__state_buffer *b, size_t bytes)
 {
-    rg_status st =
-        bytes > b->bytes ? rg__state_ask_room(state, b, bytes) : RG_OK;
     const size_t before = b->bytes;
+    rg_status st =
+        bytes != before ? rg__state_ask_room(state, b, bytes) : RG_OK;
+    if (st != RG_OK)
+        return st;
     b->bytes = bytes;
-    if (st == RG_OK && b->fd >= 0 && state->ctx->now.rank >= 0)
+    if (b->fd >= 0 && state->ctx->now.rank >= 0)
         st = rg__state_reserve_cell(state, b);
     if (st != RG_OK)
         b->bytes = before;
@@ -348,6 +398,11 @@ rg_status rg_state_resize(rg_state *state, const char *name, void *data,
     if (b == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "no local buffer named %s is registered", name);
+    if (state->dealt != NULL && state->dealt != b)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s can't be resized while buffer %s is "
+                        "redistributed; its part is taken on its own",
+                        name, state->dealt->name);
     rg_status st = rg__state_check_local(name, data, bytes);
     if (st == RG_OK)
         st = rg__state_check_memory(state->ctx, data,

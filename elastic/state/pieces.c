@@ -358,6 +358,8 @@ static rg_status take_part(rg_state *state, const task *t)
         const rg_status st = b->is_local && t->is_shard
                                  ? take_cell(ctx, b, t, &sum)
                                  : take_slice(ctx, b, t, &sum);
+        if (st == RG_ERR_DAMAGED) /* the length of a cell */
+            return is_over(ctx) ? lost() : damaged(state->ctx, t);
         if (st != RG_OK)
             return st;
     }

@@ -137,10 +137,11 @@ static rg_status check_add(const rg_state *state, const char *name,
     if (state == NULL || name == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_add needs a state and a name");
-    if (state->ctx->is_running)
+    if (state->ctx->is_running || state->ctx->resumed != NULL ||
+        state->dealt != NULL)
         return rg__fail(RG_ERR_INVALID,
-                        "buffer %s can't be registered inside rg_run; register "
-                        "it before",
+                        "buffer %s can't be registered inside rg_run or behind "
+                        "rg_state_resume; register it before",
                         name);
     if (strlen(name) >= RG__BUFFER_NAME_MAX || name[0] == '\0')
         return rg__fail(RG_ERR_INVALID,

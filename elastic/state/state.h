@@ -73,6 +73,7 @@ struct rg_state {
     uint64_t step;    /* ended on this lineage */
     int slots;        /* of the vault: 2, or 3 where shards are copied */
     bool has_shards, has_local;
+    const rg__state_buffer *dealt;  /* whose function redistributes it, NULL */
     bool has_copies;                /* of shards, on other hosts */
     rg__live live[RG__VAULT_SLOTS]; /* the oldest first, the newest agreed
                                        commit last */

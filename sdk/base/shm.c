@@ -80,8 +80,7 @@ static rg_status allocate(int fd, const char *name, size_t at, size_t bytes)
                     name, bytes, strerror(err));
 }
 
-/* Bytes of [at, at + bytes) that have no pages yet. */
-static size_t count_missing(int fd, size_t at, size_t bytes)
+size_t rg__shm_missing(int fd, size_t at, size_t bytes)
 {
     const off_t end = (off_t)(at + bytes);
     size_t missing = 0;
@@ -99,7 +98,7 @@ static size_t count_missing(int fd, size_t at, size_t bytes)
 
 rg_status rg__shm_reserve(int fd, const char *name, size_t at, size_t bytes)
 {
-    const size_t missing = count_missing(fd, at, bytes);
+    const size_t missing = rg__shm_missing(fd, at, bytes);
     if (missing == 0)
         return RG_OK;
     const rg_status st = rg__shm_check(name, missing);

@@ -20,6 +20,9 @@ rg_status rg__shm_grow(int fd, const char *name, size_t bytes);
 /* Reserve the pages from `at` on now (ERR_MEMORY). */
 rg_status rg__shm_reserve(int fd, const char *name, size_t at, size_t bytes);
 
+/* Bytes of [at, at + bytes) that have no pages yet. */
+size_t rg__shm_missing(int fd, size_t at, size_t bytes);
+
 /* Is so much memory free? ERR_MEMORY. */
 rg_status rg__shm_check(const char *name, size_t bytes);
 

@@ -187,7 +187,8 @@ typedef struct rg__register {
     uint32_t is_sharded, is_local;
     uint32_t replicas; /* hosts besides its own that have a copy of a shard */
     uint64_t bytes, align; /* align: where shards begin */
-    uint64_t need;         /* local: bytes that this rank has now */
+    uint64_t need; /* local: of all local buffers of this worker, in each slot
+                      of the vault, with this one */
     char name[RG__BUFFER_NAME_MAX];
 } rg__register;
 

@@ -1,6 +1,7 @@
 """A local buffer with one copy of each part: the host that is lost is replaced,
 and its ranks get their parts from the copies, each of its own length. Each host
-writes its parts of a checkpoint, from which a job of another size goes on.
+writes its parts of a checkpoint, from which a job of another size goes on. Room that a copy
+has in the vault already is not asked for again at each commit.
 
 Covers: state/local.c chunk.c replication.c resume.c image.c"""
 
@@ -14,8 +15,18 @@ RODS = [os.path.join(BUILD, "tests", "rods"), UNTIL_FINISH[1], "redistribute",
         "1"]
 
 
+def a_vault_holds_copies_and_no_more(hosts):
+    """4 cells of 80 KiB in 3 vault slots, and 12 KiB of another buffer."""
+    with HostsJob(hosts, ["-n", "2", "--vault-max", "1000K"], ["--slots", "1"],
+                  [os.path.join(BUILD, "tests", "swarm"), os.devnull, "still",
+                   "1"], job="full", only=["h1", "h2"]) as job:
+        job.finish()
+        claim(job.text().count("ended with right numbers") == 2, job.text())
+
+
 def a_host_is_lost(path):
     with Hosts(3) as hosts:
+        a_vault_holds_copies_and_no_more(hosts)
         with HostsJob(hosts, ["--min", "4", "--max", "6", "--agent-grace", "2s",
                               "--elastic-timeout", "20s", "--checkpoint-dir",
                               path, "--checkpoint-every", "10"],

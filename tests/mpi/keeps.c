@@ -15,7 +15,7 @@
 #define SHARDS 1000
 #define LOCAL  1200 /* the most cells of a rank */
 
-static uint64_t at, table[TABLE], shard[SHARDS], local[LOCAL];
+static uint64_t late, at, table[TABLE], shard[SHARDS], local[LOCAL];
 static rg_ctx *ctx;
 static rg_state *state;
 
@@ -125,6 +125,8 @@ int main(int argc, char **argv)
         check(st, "rg_state_resume");
         look();
     }
+    if (rg_state_add(state, "late", &late, sizeof late, NULL) != RG_ERR_INVALID)
+        fail("a buffer is registered behind rg_state_resume");
     if (step != at || step != rg_state_step(state))
         fail("another step");
     if (rg_rank(ctx) == 0)

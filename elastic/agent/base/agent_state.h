@@ -101,6 +101,8 @@ typedef struct rg__slot_saved {
     bool is_recalled; /* it starts again with all others of a first world */
     bool has_stepped; /* the worker of this start has ended a step */
     bool is_wrapped;  /* the child only runs it, and dies for other reasons */
+    uint64_t local_bytes; /* of its worker's local buffers, in each slot of the
+                             vault */
 } rg__slot_saved;
 
 typedef struct rg__slot {

@@ -317,7 +317,8 @@ rg__chunk_state rg__chunk_on_bytes(rg__chunk *p, const void *body, size_t n)
     const size_t end = p->end;
     walked(p, body, n);
     if (p->end > end &&
-        rg__vault_check_more(p->a, buffer_of(p)->name, p->end - end) != RG_OK) {
+        rg__vault_check_more(p->a, buffer_of(p)->name, (uint64_t)place(p),
+                             p->end - end) != RG_OK) {
         p->is_under_way = false;
         return CHUNK_FAILED;
     }

@@ -148,18 +148,10 @@ static uint64_t bytes_needed(const rg__agent *a, const rg__proposal *p)
     return sum;
 }
 
-static uint32_t slots_of(const rg__agent *a)
-{
-    uint32_t most = 2;
-    for (int i = 0; i < a->store->buffers; i++)
-        most =
-            a->store->buffer[i].slots > most ? a->store->buffer[i].slots : most;
-    return most;
-}
-
 static rg_status check_room(const rg__agent *a, const rg__proposal *p)
 {
-    const uint64_t need = bytes_needed(a, p) * slots_of(a);
+    const uint64_t need =
+        bytes_needed(a, p) * rg__vault_slots(a) + rg__vault_local_bytes(a);
     const uint64_t most = a->params->vault_max_bytes;
     const uint64_t used = rg__vault_bytes(a), shards = rg__vault_shard_bytes(a);
     if (most != 0 && used - shards + need > most)

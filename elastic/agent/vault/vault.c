@@ -170,6 +170,23 @@ uint64_t rg__vault_shard_bytes(const rg__agent *a)
     return all > rest ? all - rest : 0;
 }
 
+uint32_t rg__vault_slots(const rg__agent *a)
+{
+    uint32_t most = 2;
+    for (int i = 0; i < a->store->buffers; i++)
+        most =
+            a->store->buffer[i].slots > most ? a->store->buffer[i].slots : most;
+    return most;
+}
+
+uint64_t rg__vault_local_bytes(const rg__agent *a)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < a->params->slots; i++)
+        sum += a->slot[i].saved.local_bytes;
+    return sum * rg__vault_slots(a);
+}
+
 uint64_t rg__vault_bytes(const rg__agent *a)
 {
     return replicated_bytes(a) + rg__vault_shard_bytes(a);
@@ -258,12 +275,11 @@ int rg__vault_held(const rg__agent *a, rg__held held[RG__VAULT_SLOTS])
 
 /* ---------------------------------------------------------------- registry */
 
-rg_status rg__vault_check_more(const rg__agent *a, const char *name,
-                               uint64_t need)
+static rg_status check_most(const rg__agent *a, const char *name, uint64_t used,
+                            uint64_t need)
 {
-    const uint64_t used = rg__vault_bytes(a);
     const uint64_t most = a->params->vault_max_bytes;
-    if (most != 0 && used + need > most)
+    if (most != 0 && (need > most || used > most - need))
         return rg__fail(RG_ERR_MEMORY,
                         "buffer %s needs %" PRIu64 " bytes of the vault, of "
                         "which %" PRIu64 " of %" PRIu64 " are taken; raise "
@@ -272,9 +288,36 @@ rg_status rg__vault_check_more(const rg__agent *a, const char *name,
     return RG_OK;
 }
 
+rg_status rg__vault_check_more(const rg__agent *a, const char *name,
+                               uint64_t place, uint64_t bytes)
+{
+    return check_most(a, name, rg__vault_bytes(a),
+                      rg__shm_missing(a->store->fd, place, bytes));
+}
+
 static rg_status check_room(const rg__agent *a, const rg__vault_buffer *b)
 {
-    return b->is_sharded ? RG_OK : rg__vault_check_more(a, b->name, room_of(b));
+    return b->is_sharded
+               ? RG_OK
+               : check_most(a, b->name, rg__vault_bytes(a), room_of(b));
+}
+
+/* Pages of local buffers belong to ranks, and a worker that begins will have
+ * one whose pages are there: so what workers say counts, and not pages. */
+static rg_status check_local(rg__slot *s, const rg__vault_buffer *b,
+                             uint64_t need)
+{
+    const uint64_t before = s->saved.local_bytes;
+    const uint64_t slots = rg__vault_slots(s->a);
+    s->saved.local_bytes = 0;
+    const uint64_t others = rg__vault_local_bytes(s->a);
+    s->saved.local_bytes = need < RG__BUFFER_MAX ? need : RG__BUFFER_MAX;
+    const rg_status st =
+        check_most(s->a, b->name, replicated_bytes(s->a) + others,
+                   s->saved.local_bytes * slots);
+    if (st != RG_OK)
+        s->saved.local_bytes = before;
+    return st;
 }
 
 void rg__vault_shard_place(const rg__vault_buffer *b, uint32_t i,
@@ -453,8 +496,9 @@ void rg__vault_describe(const rg__vault_buffer *b, rg__register *m)
     snprintf(m->name, sizeof m->name, "%s", b->name);
 }
 
-void rg__vault_unregister(const rg__slot *s)
+void rg__vault_unregister(rg__slot *s)
 {
+    s->saved.local_bytes = 0;
     for (int i = 0; i < s->a->store->buffers; i++)
         s->a->store->buffer[i].by &= ~(UINT64_C(1) << s->index);
 }
@@ -464,8 +508,7 @@ void rg__vault_register(rg__slot *s, const rg__register *m)
     rg__vault_buffer *b = NULL;
     rg_status st = register_buffer(s->a, m, &b);
     if (st == RG_OK && b->is_local)
-        st = rg__vault_check_more(s->a, b->name,
-                                  m->need % RG__CELL_BYTES * b->slots);
+        st = check_local(s, b, m->need);
     if (st == RG_OK)
         b->by |= UINT64_C(1) << s->index;
     rg__buffer reply = {

@@ -46,7 +46,7 @@ rg_status rg__vault_create(rg__agent *a);
 uint64_t rg__vault_newest_step(const rg__agent *a); /* that lies here whole */
 void rg__vault_destroy(rg__agent *a);
 void rg__vault_register(rg__slot *s, const rg__register *m);
-void rg__vault_unregister(const rg__slot *s); /* a process that has none yet */
+void rg__vault_unregister(rg__slot *s); /* a process that has none yet */
 /* The buffer of that description, made if it is not there. */
 rg_status rg__vault_room(rg__agent *a, const rg__register *m, int *index_p);
 void rg__vault_describe(const rg__vault_buffer *b, rg__register *m);
@@ -58,9 +58,10 @@ void rg__vault_shard_place(const rg__vault_buffer *b, uint32_t i,
  * no more than fits there. */
 uint64_t rg__vault_cell_bytes(const rg__agent *a, const rg__vault_buffer *b,
                               int vault_slot, size_t begin);
-/* May so much more lie here? ERR_MEMORY. */
+/* May a buffer have pages for so much from that place of the vault's memory on?
+ * Those that are there are taken already. ERR_MEMORY. */
 rg_status rg__vault_check_more(const rg__agent *a, const char *name,
-                               uint64_t need);
+                               uint64_t place, uint64_t bytes);
 void rg__vault_alloc(rg__slot *s, const rg__segment *m);
 void rg__vault_free(rg__slot *s, uint32_t id);
 void rg__vault_drop_owner(rg__agent *a, rg__member_id owner);
@@ -70,6 +71,9 @@ void rg__vault_show_segments(
 int rg__vault_held(const rg__agent *a, rg__held held[RG__VAULT_SLOTS]);
 uint64_t rg__vault_bytes(const rg__agent *a);
 uint64_t rg__vault_shard_bytes(const rg__agent *a);
+/* What workers here have registered as local, in all slots of the vault. */
+uint64_t rg__vault_local_bytes(const rg__agent *a);
+uint32_t rg__vault_slots(const rg__agent *a); /* where a buffer has most */
 
 /* replication.c */
 rg_status rg__replication_create(rg__agent *a);

@@ -223,6 +223,8 @@ static bool handle(rg__slot *s, const void *bytes, size_t n)
         break;
     case RG__REGISTER:
         rg__vault_register(s, bytes);
+        if (((const rg__register *)bytes)->is_local)
+            rg__slot_save(s);
         break;
     case RG__SAVE:
         rg__checkpoint_ask(s, bytes);

@@ -650,8 +650,9 @@ RG_API rg_status rg_parts_read(const rg_parts *parts, int i, size_t begin,
  * memory of the right size (rg_state_resize) and fill that, from any parts; the
  * same again when a loss comes before the next commit. Called on the thread of
  * rg_run or rg_state_resume, before memory is used; it calls rg_parts_,
- * rg_state_resize, rg_rank and rg_size and nothing else of Regroup. A status
- * other than RG_OK is refused on all ranks. */
+ * rg_state_resize of this buffer, rg_rank and rg_size and nothing else of
+ * Regroup. A status other than RG_OK is ERR_REFUSED on all ranks; with
+ * ERR_DAMAGED of a checkpoint's part all begin with the checkpoint before. */
 typedef rg_status (*rg_redistribute_fn)(rg_state *state, const rg_parts *parts,
                                         void *arg);
 
@@ -706,17 +707,19 @@ typedef struct rg_buffer_params {
  * of buffers are equal on all ranks, and so is whether there is a function;
  * replicas and --max are as with SHARDED ones.
  *
- * ERR_INVALID: the name is registered already, inside rg_run, bytes is 0, or
- * another worker of this host registered the name with another size or kind.
+ * ERR_INVALID: the name is registered already, inside rg_run or behind
+ * rg_state_resume, bytes is 0 and it is not LOCAL, or another worker of this
+ * host registered the name with another size or kind.
  * ERR_MEMORY: the vault has no room; the sentence says how much is missing. */
 RG_API rg_status rg_state_add(rg_state *state, const char *name, void *data,
                               size_t bytes, const rg_buffer_params *params);
 
 /* A LOCAL buffer is somewhere else, or of another size, from the next commit
  * on; data as in rg_state_add. Local, at any time between two commits, and in
- * rg_redistribute_fn. A program that calls it needs `redistribute`: a commit of
- * before may have another size. ERR_INVALID: no such LOCAL buffer. ERR_MEMORY:
- * the vault has no room, and the buffer stays what it was. */
+ * rg_redistribute_fn, there of its buffer alone. A program that calls it needs
+ * `redistribute`: a commit of before may have another size. ERR_INVALID: no
+ * such LOCAL buffer, or another is redistributed. ERR_MEMORY: the vault has no
+ * room, and the buffer stays what it was. */
 RG_API rg_status rg_state_resize(rg_state *state, const char *name, void *data,
                                  size_t bytes);
 
