@@ -162,8 +162,10 @@ def test():
               len(abi.STRUCTS[name]._fields_), f"{name} has other fields")
     check_functions(without_own(prototypes(abi, text)), abi.FUNCTIONS, 40)
     mpi = importlib.import_module("regroup._mpi")
-    check_functions(prototypes(abi, header("regroup_mpi.h")),
-                    mpi.functions(ctypes.c_void_p), 3)
+    declared = prototypes(abi, header("regroup_mpi.h"))
+    check_functions({name: one for name, one in declared.items()
+                     if not name.endswith("_fint")},  # they are for Fortran
+                    mpi.functions(ctypes.c_void_p), 4)
     claim(f'RG_VERSION "{abi.VERSION}"' in text, "the versions differ")
 
 
