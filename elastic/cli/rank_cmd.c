@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "elastic/agent/base/reap.h"
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/cli/cli.h"
@@ -146,14 +147,6 @@ static void tell_end(const rg__cli *cli, rg__rank m, pid_t pid, int status)
     close(sock);
 }
 
-static int await(pid_t pid)
-{
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status;
-}
-
 int rg__cmd_rank(rg__cli *cli)
 {
     const rg__library_settings *s = &cli->settings.library;
@@ -172,7 +165,7 @@ int rg__cmd_rank(rg__cli *cli)
     if (pid < 0)
         return rg__cli_fail(rg__fail(
             RG_ERR_SYSTEM, "a rank can't be started: %s", strerror(errno)));
-    const int status = await(pid);
+    const int status = rg__how_ended(pid); /* and never reaps, which may last */
     tell_end(cli, m, pid, status);
     if (status != 0) /* the agent ends the launch before mpirun speaks of it */
         nanosleep(&(struct timespec){.tv_sec = FAILED_S}, NULL);

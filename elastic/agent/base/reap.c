@@ -11,7 +11,9 @@
 int rg__how_ended(pid_t child)
 {
     siginfo_t info = {.si_pid = 0};
-    waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+    while (waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) < 0 &&
+           errno == EINTR)
+        ;
     return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0)
                                       : info.si_status;
 }

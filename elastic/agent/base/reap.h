@@ -4,7 +4,8 @@
 
 #include <sys/types.h>
 
-/* Of a child that has ended, as from waitpid; it is not reaped yet. */
+/* Wait until a child has ended: its status, as from waitpid, without reaping it,
+ * which may take a second (reap.c). */
 int rg__how_ended(pid_t child);
 void rg__reap(pid_t child);
 
