@@ -1,6 +1,6 @@
 /* What the leader does next: a pure function of one snapshot and the clock. The
  * only state in the leader's memory is the waiting times, which a new leader
- * starts afresh. */
+ * starts from zero. */
 #ifndef RG_MEMBER_PLAN_H
 #define RG_MEMBER_PLAN_H
 

@@ -55,7 +55,7 @@ def test():
         with job_of(hosts, path, "second", 4, length,
                     only=["h1", "h3"]) as job:
             job.finish()
-            claim(f"loaded step {newest}\n" in job.text(), "it began afresh")
+            claim(f"loaded step {newest}\n" in job.text(), "no checkpoint is loaded")
             shape = job.run("checkpoint", "verify", path)
             claim(shape.returncode == 0, shape.stderr)
             job.check(trained=TRAINING)

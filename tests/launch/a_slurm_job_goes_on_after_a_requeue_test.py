@@ -153,7 +153,7 @@ def go_on(slurm):
     # Slurm lets it wait for two minutes.
     slurm.run("scontrol", "update", f"JobId={job[1]}", "StartTime=now")
     until(lambda: "is done; exit code 0" in text(), 60, "the end")
-    claim("loaded step" in text(), f"it began afresh:\n{text()}")
+    claim("loaded step" in text(), f"no checkpoint is loaded:\n{text()}")
     final = set(re.findall(r"final step (\d+) state ([0-9a-f]+)", text()))
     claim(final == {fault_free(*TRAINING)}, f"{final}:\n{text()}")
 

@@ -7,8 +7,8 @@
  *
  * There is nothing to check in between: a key or a text without memory fails
  * the whole transaction, and so does NULL for a range's end. What can't be sent
- * for lack of memory is owed: `again` is called a moment later, and builds it
- * anew from the present state. When that has gone on for 2 s, this host leaves
+ * for lack of memory is owed: `again` is called a moment later, and rebuilds
+ * it from the current state. When that has gone on for 2 s, this host leaves
  * with 71. */
 #ifndef RG_AGENT_TXN_H
 #define RG_AGENT_TXN_H

@@ -44,7 +44,7 @@ def test():
               f"alone it ends with {alone.stdout}")
         with job_of(2, path) as job:
             job.finish()
-            claim(f"loaded step {newest}\n" in job.text(), "it began afresh")
+            claim(f"loaded step {newest}\n" in job.text(), "no checkpoint is loaded")
             shape = job.run("checkpoint", "show", path).stdout
             job.check(state=fault_free(*FLAGS))
         claim(steps(path)[-1] == 400, f"{steps(path)} are there at the end")

@@ -1,4 +1,4 @@
-"""Local buffers whose sizes change with each step: who is started again gets its
+"""Local buffers whose sizes change with each step: a restarted worker gets its
 part, whatever size it registered; a resize for which there is no room changes
 nothing; and --vault-max is held against what workers of the host register, not
 twice against one. What a function that redistributes does wrong is refused: the
