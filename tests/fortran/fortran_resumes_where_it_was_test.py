@@ -7,15 +7,13 @@ Covers: regroup.F90 elements.inc regroup_mpi.f90"""
 
 import os
 import re
-import signal
 import subprocess
 import sys
 
 from house import BUILD, SOURCE, UNTIL_FINISH, Job, claim, main
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "mpirun"))
-from mpijob import (MPI_ENV, check_value, launches,  # noqa: E402
-                    wait_launch)
+from mpijob import MPI_ENV, kill_a_rank  # noqa: E402
 
 SOLVER = os.path.join(BUILD, "tests", "fortran_solver")
 TRAIN = os.path.join(BUILD, "tests", "fortran_train")
@@ -24,16 +22,7 @@ TRAIN = os.path.join(BUILD, "tests", "fortran_train")
 def a_killed_rank_is_a_new_launch():
     with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
              env=MPI_ENV) as job:
-        wait_launch(job, 1)
-        at = job.step()
-        job.wait_step(at + 5)
-        os.kill(job.pid(1), signal.SIGKILL)
-        wait_launch(job, 2)
-        job.finish()
-        job.check(is_mpi=True)
-        claim(check_value(job, 2) > at + 5, "few steps")
-        claim(len(launches(job)) == 2, "two launches were expected")
-        claim("steps lost: 0" in job.text(), "a committed step was lost")
+        kill_a_rank(job)
 
 
 def a_function_goes_on_after_a_loss():
@@ -51,7 +40,7 @@ def a_function_goes_on_after_a_loss():
               f"the total of {step} steps is {total}")
 
 
-def an_error_that_nobody_looks_at_ends_the_program():
+def an_unchecked_error_ends_the_program():
     got = subprocess.run([TRAIN], capture_output=True, text=True,
                          timeout=60, check=False)
     claim(got.returncode == 1, f"code {got.returncode}: {got.stderr}")
@@ -62,7 +51,7 @@ def an_error_that_nobody_looks_at_ends_the_program():
 def test():
     a_killed_rank_is_a_new_launch()
     a_function_goes_on_after_a_loss()
-    an_error_that_nobody_looks_at_ends_the_program()
+    an_unchecked_error_ends_the_program()
 
 
 main(test)

@@ -5,6 +5,7 @@ program that was built for openmpi runs) or mpich."""
 
 import os
 import re
+import signal
 import sys
 
 from house import BUILD, SOURCE, claim, program_of, skip, until, words_of
@@ -107,3 +108,17 @@ def check_value(job, size):
           f"after {step} steps the value is {value}, and should be "
           f"{value_after(int(step), size):016x}")
     return int(step)
+
+
+def kill_a_rank(job):
+    """Rank 1 of two is killed: another launch goes on from the last commit."""
+    wait_launch(job, 1)
+    at = job.step()
+    job.wait_step(at + 5)
+    os.kill(job.pid(1), signal.SIGKILL)
+    wait_launch(job, 2)
+    job.finish()
+    job.check(is_mpi=True)
+    claim(check_value(job, 2) > at + 5, "few steps")
+    claim(len(launches(job)) == 2, "two launches were expected")
+    claim("steps lost: 0" in job.text(), "a committed step was lost")

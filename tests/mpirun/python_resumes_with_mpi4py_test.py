@@ -4,11 +4,10 @@ redistribute raises is raised by resume, also NotFound, which is no beginning.
 
 Covers: _state.py"""
 import os
-import signal
 
 import pyjob
 from house import SOURCE, UNTIL_FINISH, Job, claim, main
-from mpijob import MPI_ENV, check_value, launches, wait_launch
+from mpijob import MPI_ENV, kill_a_rank, launches
 
 SOLVER = os.path.join(SOURCE, "tests/mpirun/solver.py")
 
@@ -22,16 +21,7 @@ def start(*words):
 
 def a_killed_rank_is_a_new_launch():
     with start() as job:
-        wait_launch(job, 1)
-        at = job.step()
-        job.wait_step(at + 5)
-        os.kill(job.pid(1), signal.SIGKILL)
-        wait_launch(job, 2)
-        job.finish()
-        job.check(is_mpi=True)
-        claim(check_value(job, 2) > at + 5, "few steps")
-        claim(len(launches(job)) == 2, "two launches were expected")
-        claim("steps lost: 0" in job.text(), "a committed step was lost")
+        kill_a_rank(job)
 
 
 def an_exception_in_one_rank_keeps_nobody_waiting():

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-/* Wait until a child has ended: its status, as from waitpid, without reaping it,
+/* Wait until a child has ended: its status, as from waitpid. It is not reaped,
  * which may take a second (reap.c). */
 int rg__how_ended(pid_t child);
 void rg__reap(pid_t child);
