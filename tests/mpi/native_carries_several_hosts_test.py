@@ -79,7 +79,7 @@ def main():
     claim(played("rg_alloc_memory_is_shared_under_mpirun", "native"), native,
           "is connected with rank")
     claim(played("sets_follow_communicators", "native"), native)
-    claim(played("a_late_member_delays_no_other_set", "native"), native)
+    claim(played("late_member_delays_no_other_set", "native"), native)
     claim(played("rg_alloc_memory_is_shared_under_mpirun",
                  "self,native,mpi"), "transport mpi carries the world")
     claim(played("rg_alloc_memory_is_shared_under_mpirun", "native,self",
@@ -87,7 +87,7 @@ def main():
           "--interface nosuch0: no interface",
           "none of the transports native,self carries a world of 4 tasks on "
           "2 hosts")
-    claim(played("a_broken_connection_ends_the_world", "native",
+    claim(played("broken_connection_ends_the_world", "native",
                  REGROUP_OP_TIMEOUT="3s"),
           r"rank 0 hears -21: .*rank 2", r"rank 2 hears -21: .*rank 0",
           r"rank 1 hears -", r"rank 3 hears -")

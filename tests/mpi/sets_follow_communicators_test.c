@@ -43,7 +43,7 @@ static void colours_make_sets(void)
 }
 
 /* Who is no member has given it back by then. */
-static void a_name_finds_its_set_again(void)
+static void name_finds_its_set_again(void)
 {
     MPI_Comm part;
     MPI_Comm_split(most, rank % 2, rank, &part);
@@ -250,7 +250,7 @@ static void in_the_world(void)
     CHECK_EQ(rank, most_rank);
     CHECK_EQ(sum_on(rg_world(ctx), 1), size);
     colours_make_sets();
-    a_name_finds_its_set_again();
+    name_finds_its_set_again();
     a_set_of_ranks_is_found_too();
     who_brings_none_gets_none();
     a_duplicate_is_a_set_of_its_own();

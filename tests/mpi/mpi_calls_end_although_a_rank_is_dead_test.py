@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import run
 
 PROGRAM = (os.environ["REGROUP_BUILD"]
-           + "/tests/a_call_of_mpi_ends_though_a_rank_is_dead-openmpi")
+           + "/tests/mpi_calls_end_although_a_rank_is_dead-openmpi")
 MEETING = ("MPI_Comm_create", "MPI_Comm_split_type", "MPI_Bcast",
            "MPI_Allgather")
 WAITING = ("MPI_Comm_dup", "MPI_Comm_create_group", "MPI_Comm_free",

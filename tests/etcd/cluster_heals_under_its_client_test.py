@@ -2,7 +2,7 @@
 number is written once and seen, its lease is kept or else taken again, and
 writes and news pause no longer than the bound of each fault.
 
-    a_cluster_heals_under_its_client_test.py FAULT [--seconds N] [--runs N]
+    cluster_heals_under_its_client_test.py FAULT [--seconds N] [--runs N]
 
 --seconds: how long the fault lasts. Prints the longest pauses, beyond the time
 in which nobody can answer; elastic/etcd/README.md has figures.

@@ -3,7 +3,7 @@ waits for them, and a worker that is killed meanwhile makes exactly one change:
 under the fault where most members still hear each other, after it where nobody
 answers. With a password and TLS, where the tokens are forgotten.
 
-    a_job_outlives_the_faults_of_its_etcds_test.py FAULT [--seconds N]
+    job_outlives_the_faults_of_its_etcds_test.py FAULT [--seconds N]
 
 Covers: mirror.c endpoints.c lease.c"""
 import argparse

@@ -2,7 +2,7 @@
  * that MPI does not know is refused with the names of those that it knows, and
  * so is an MPI without sessions.
  *
- *   a_session_makes_a_world world|self
+ *   session_makes_a_world world|self
  *
  * Covers: mpi/session.c mpi/world.c mpi/program.c */
 #include <dlfcn.h>

@@ -20,9 +20,9 @@ RUNS = [
     ("every_collective_matches_mpi", 2, [], {}),
     ("sets_follow_communicators", 4, [], {}),
     ("regroup_keeps_out_of_the_programs_mpi", 2, [], {}),
-    ("mpi_is_ended_by_who_began_it", 2, ["program_too_early"], {}),
+    ("mpi_is_finalized_by_the_side_that_initialized_it", 2, ["program_too_early"], {}),
     ("operations_keep_to_the_thread_level", 2, ["multiple"], {}),
-    ("a_mismatch_is_named", 2, ["count"], {"REGROUP_CHECK": "late"}),
+    ("mismatches_are_named", 2, ["count"], {"REGROUP_CHECK": "late"}),
 ]
 faults = []
 

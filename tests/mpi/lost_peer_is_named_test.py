@@ -15,7 +15,7 @@ FLAGS = {"openmpi5": ("--with-ft", "ulfm"),
          "mpich": ()}
 WRAPPER = ["sh", "-c", '"$0"; [ $? != 137 ] || sleep 4; exit 0']
 flavour, transport, check = sys.argv[1:]
-program = (os.environ["REGROUP_BUILD"] + "/tests/a_lost_peer_is_named-"
+program = (os.environ["REGROUP_BUILD"] + "/tests/lost_peer_is_named-"
            + flavour.rstrip("5"))
 words = WRAPPER * (flavour == "mpich") + [program]
 code, out, err = run.run(flavour, 4, words, *FLAGS[flavour], limit_s=30,
