@@ -1,6 +1,6 @@
-"""A host that joined got the commit, and has committed since. Its agent and its
-worker are killed together: the next agent does not fetch that old commit
-again, which nobody holds any more.
+"""A host that joined got the commit, and has committed since. Its agent and
+its worker are killed together: the next agent does not fetch that old commit
+again, which no host holds any more.
 
 Covers: fetch.c takeover.c"""
 import os

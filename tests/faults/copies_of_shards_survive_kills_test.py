@@ -1,4 +1,4 @@
-"""Copies of shards go on whichever process is killed meanwhile: an agent that
+"""Copying shards goes on whichever process is killed meanwhile: an agent that
 sends them, one that keeps them, a worker; and a host that has no room for its
 part leaves with one sentence, and the others go on.
 

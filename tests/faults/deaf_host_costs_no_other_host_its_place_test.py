@@ -1,5 +1,5 @@
 """What others send to h2 is lost, and what h2 sends arrives; etcd answers it.
-h2 goes, nobody else does, and it does not come back before it hears again.
+Only h2 loses its place, and it does not come back before it hears again.
 
 Covers: suspect.c links.c"""
 import os

@@ -1,5 +1,6 @@
-"""A host that drains is told once more to stop, while etcd is slow. The others
-hear that it is gone, and do not wait as for an agent that has died.
+"""A host that drains is told to stop once more, while etcd is slow. The others
+learn that it has gone, and do not wait as they would for an agent that has
+died.
 
 Covers: end.c"""
 import os

@@ -1,6 +1,7 @@
 """A host that has no descriptor left for a worker's process tries again, and
 stays when one becomes free. When none does for --start-timeout, that host
-leaves with 71 and says why; the others train on, and the job ends as asked.
+leaves with 71 and says why; the others go on training, and the job ends as
+asked.
 
 Covers: slots.c end.c"""
 import os

@@ -1,5 +1,6 @@
 """A host whose program, arguments, kind, version or registered buffers are not
-the job's is turned away with both in one sentence; nobody else notices.
+the job's is refused with a sentence that gives both values; no other host
+notices.
 
 Covers: job_spec.c"""
 import json

@@ -1,7 +1,7 @@
 """Connections to h2's agent are lost, its heartbeats and workers' connections
-are not. After a reset of all connections a commit waits for copies: that is
-told, and ends the generation. It is the second break, so one of the two goes,
-and the other trains on.
+are not. After a reset of all connections a commit waits for copies: the
+wait is reported, and ends the generation. It is the second break, so one of
+the two goes, and the other goes on training.
 
 Covers: replication.c"""
 import os

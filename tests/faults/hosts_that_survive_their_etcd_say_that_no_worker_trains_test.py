@@ -1,6 +1,6 @@
-"""The host that has the job's etcd is gone with it. The other one says that the
-broken generation can't be followed and no worker trains, and at SIGTERM it leaves
-at once, since nothing could come of waiting.
+"""The host that has the job's etcd is gone with it. The other one says that
+the broken generation can't be followed and no worker trains, and at SIGTERM it
+leaves at once, since waiting would be useless.
 
 Covers: outage.c tell.c"""
 

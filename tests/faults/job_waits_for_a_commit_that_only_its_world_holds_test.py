@@ -1,7 +1,7 @@
 """The newest commits lie on one host only, since the other's worker was away.
 That host is cut off until its lease ends: the other one has a worker again and
-an older commit, and waits before it does steps again that have been
-committed.
+an older commit, and waits rather than repeat committed steps at
+once.
 
 Covers: resume.c plan.c"""
 import os

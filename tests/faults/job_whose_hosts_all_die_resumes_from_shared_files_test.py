@@ -1,7 +1,7 @@
-"""Shards of three hosts in one file that all of them write. A host whose writer
-is killed costs that checkpoint and no step; all hosts at once lose their power,
-and a job on two of them goes on from the last checkpoint to the state of the
-fault-free run.
+"""Shards of three hosts in one file that all of them write. A host whose
+writer is killed costs that checkpoint and no step; all hosts lose their power
+at once, and a job on two of them goes on from the last checkpoint to the state
+of the fault-free run.
 
 Covers: state/load.c shares.c"""
 

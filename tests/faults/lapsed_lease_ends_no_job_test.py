@@ -1,6 +1,6 @@
-"""One slot is given up, and a host with two good ones is cut off from etcd until
-its lease has ended. All train on: fewer slots have a record than --min, and
-that ends nothing.
+"""One slot is given up, and a host with two good ones is cut off from etcd
+until its lease has ended. All go on training: fewer slots than --min have a
+record, but that ends nothing.
 
 Covers: lease.c outage.c"""
 import os

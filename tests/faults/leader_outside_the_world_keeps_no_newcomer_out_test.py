@@ -1,5 +1,5 @@
 """The leader is a host whose worker never comes to the door. A newcomer that
-can't connect to it, and can to the world, joins the world.
+can't connect to it, but can connect to the world, joins.
 
 Covers: paths.c"""
 from house import UNTIL_FINISH, claim, main, trainer

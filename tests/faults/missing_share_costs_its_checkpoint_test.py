@@ -1,7 +1,7 @@
-"""Shards of three hosts, each in a file of its own, and one host does not write its own: it is
-lost while it writes, or it sees another directory. That checkpoint has one
-sentence and no file, the one before stays, training goes on, and the next one
-that all can write is whole.
+"""Shards of three hosts, each in a file of its own, and one host does not
+write its own: it is lost while it writes, or it sees another directory. That
+checkpoint gets one sentence and no file, the previous one stays, training goes
+on, and the next one that all can write is whole.
 
 Covers: shares.c"""
 

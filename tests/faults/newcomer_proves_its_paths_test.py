@@ -1,5 +1,6 @@
-"""Connections of h3 to the agents of h1 and h2 are lost, its heartbeats are not:
-it stays outside, says why, and holds nobody up; when they pass, it joins.
+"""Connections of h3 to the agents of h1 and h2 are lost, its heartbeats are
+not: it stays outside, says why, and delays no other host; when they get
+through, it joins.
 
 Covers: paths.c"""
 import os

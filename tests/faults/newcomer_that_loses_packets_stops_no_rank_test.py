@@ -1,5 +1,5 @@
-"""The path of a host that never was a member loses packets above 1000 bytes, to
-the others and to etcd. It wants to join: those who train do not stand still, no
+"""The path of a host that never was a member loses packets above 1000 bytes,
+to the others and to etcd. It tries to join: training does not stop, no
 generation is made for it, and it joins once the path is whole.
 
 Covers: paths.c beat.c"""

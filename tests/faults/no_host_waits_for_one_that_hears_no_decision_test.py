@@ -1,7 +1,7 @@
 """A host acks a change, and etcd falls silent to it before the decision: its
-workers, which are not told, would keep all others waiting. The others go on
-without them while it is still cut off, though a newcomer waits to be let in at
-their next step end; when etcd answers the host again it joins.
+workers, which do not learn of it, would keep all others waiting. The others go
+on without them while it is still cut off, though a newcomer waits to be let in
+at their next step end; when etcd answers the host again it joins.
 
 Covers: generation.c suspect.c"""
 import os

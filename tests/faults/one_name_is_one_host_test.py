@@ -1,4 +1,4 @@
-"""Two agents that live can't bear one host's name: the second is refused. One
+"""Two living agents can't have the same host name: the second is refused. One
 that starts after the first has died takes its place at once, without waiting
 for the dead one's lease.
 

@@ -1,6 +1,6 @@
-"""The path of h2 loses packets above 1000 bytes, small ones and heartbeats pass.
-A member costs that its place, and all say why; it waits outside, holds nobody
-up, and comes back when the path is whole again.
+"""The path of h2 loses packets above 1000 bytes, small ones and heartbeats
+pass. A member on that path loses its place, and all hosts say why; it waits
+outside, delays no other host, and comes back when the path is whole again.
 
 Covers: paths.c beat.c"""
 import os

@@ -1,6 +1,6 @@
-"""On a host that joins, the program ends before it calls rg_init, as it does
-where a library is missing: that host leaves with the program's code, and the
-job goes on. Where no world has been yet, such a program ends the job.
+"""On a host that joins, the program ends before it calls rg_init, as it
+would if a library were missing: that host leaves with the program's code,
+and the job goes on. Before the first world such a program ends the job.
 
 Covers: slots.c end.c"""
 from house import UNTIL_FINISH, claim, main, trainer, until

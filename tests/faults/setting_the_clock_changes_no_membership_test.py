@@ -1,6 +1,6 @@
-"""The wall clock of a member is set three days back, then an hour ahead, and its
-agent dies after each: the next agent's heartbeats count all the same, nobody is
-left out, and a change that follows takes no longer.
+"""The wall clock of a member is set three days back, then an hour ahead, and
+its agent dies after each: the next agent's heartbeats count all the same, no
+host is left out, and the next change takes no longer than usual.
 
 Covers: beat.c suspect.c"""
 import os

@@ -1,5 +1,5 @@
 """A sharded buffer with one copy of each shard: hosts are lost one after the
-other, and the training goes on from what the others hold, to the state of the
+other, and training goes on from what the others hold, to the state of the
 fault-free run. Without copies a lost host is the end, in one sentence; a
 drained one is not.
 

@@ -1,7 +1,7 @@
-"""The world is cut off from etcd and from a spare host. It trains on; the spare,
-which leads now, decides nothing: it says for whom it waits, and after
---elastic-timeout it leaves with 75 and names them. When the cut heals nothing
-has changed for those who trained, and the spare may come again.
+"""The world is cut off from etcd and from a spare host. It trains on; the
+spare, which leads now, decides nothing: it says for whom it waits, and after
+--elastic-timeout it leaves with 75 and names them. When the cut heals, nothing
+has changed for the hosts that trained, and the spare may come again.
 
 Covers: plan.c leader.c"""
 from house import UNTIL_FINISH, claim, main, trainer, until

@@ -1,7 +1,7 @@
 """Checkpoints of a job on several hosts, which share a directory: the host of
-rank 0 is cut off while its writer holds a whole file that nobody knows of. The
-others go on, another host writes, and when the first one is back its file is not
-published and not left. All workers hear what is durable.
+rank 0 is cut off while its writer holds a whole file that no other host knows
+of. The others go on, another host writes, and when the first one is back its
+file is neither published nor left behind. All workers learn what is durable.
 
 Covers: claim.c writer.c"""
 

@@ -1,8 +1,8 @@
 """A worker that dies while no agent lives: the next agent learns it from the
 kernel and the supervisor, names the signal, and the world shrinks and grows as
-if an agent had been there. And the other way round: the only worker dies, then
-the agent, and the commit that it had made counts. A failure from which an
-agent has drawn its conclusions counts once.
+if an agent had been there. And in the other order: the only worker dies, then
+the agent, and the commit that the worker had made counts. A failure from which
+an agent has drawn its conclusions counts once.
 
 Covers: supervisor.c takeover.c deathwatch.c"""
 import os

@@ -1,6 +1,6 @@
-"""Hundreds of connections to the agent's socket that say nothing, or rubbish:
-the agent keeps few of them, its log stays short, and the job goes on and is
-answered.
+"""Hundreds of connections to the agent's socket send nothing, or rubbish: the
+agent keeps few of them, its log stays short, the job goes on, and commands
+get answers.
 
 Covers: guests.c accept.c"""
 import os

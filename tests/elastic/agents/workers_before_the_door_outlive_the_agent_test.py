@@ -1,5 +1,5 @@
 """SIGKILL of agents while workers start, connect, register and come to the
-door: the next agent accepts each worker, whether the dead one knew it or not.
+door: the next agent accepts each worker, whether or not the dead one knew it.
 
 Covers: takeover.c slots.c"""
 import contextlib

@@ -1,5 +1,5 @@
 """SIGKILL of the agent and of the supervisor that would replace it: the
-workers go on for --agent-grace and end then by themselves.
+workers go on for --agent-grace and then end by themselves.
 
 Covers: connect.c thread.c"""
 import os

@@ -1,5 +1,5 @@
-"""A writer that takes long: when it is done, the decision after its commit is
-among those that are not kept any more. The checkpoint counts all the same, since
+"""A writer takes long: when it is done, the decision after its commit is no
+longer among those that are kept. The checkpoint counts all the same, since
 the agent has followed its commit from decision to decision.
 
 Covers: saver.c checkpoint_records.c"""

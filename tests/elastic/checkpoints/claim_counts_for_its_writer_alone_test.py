@@ -1,5 +1,6 @@
-"""A writer is killed while its claim is on its way to an etcd that is away: the
-answer seals no other's checkpoint, and what is called durable is there.
+"""A writer is killed while its claim is on its way to an etcd that is away:
+the answer seals no other writer's checkpoint, and every checkpoint that is
+called durable exists.
 
 Covers: claim.c"""
 import os

@@ -1,6 +1,6 @@
-"""A disk that is full, read-only or gone: one warning, which status shows too,
-the checkpoint before stays, nothing half-written is left, training goes on, and
-once the disk has room again so do checkpoints.
+"""A disk that is full, read-only or gone: there is one warning, which status
+shows too, the previous checkpoint stays, nothing half-written is left,
+training goes on, and so do checkpoints once the disk has room again.
 
 Covers: writer.c checkpoint_dir.c"""
 

@@ -1,8 +1,8 @@
-"""All of a job but etcd is killed at once, and its only host begins again under
-its name. Processes that have loaded the newest checkpoint go on from it; those
-that have not don't begin again at step 0, and the job ends with 74. One that
-dies before the first commit costs nothing. A checkpoint counts as soon as it
-has its name, even if etcd does not know it yet.
+"""All of a job except etcd is killed at once, and its only host starts again
+under its name. Processes that have loaded the newest checkpoint go on from it;
+those that have not don't begin again at step 0, and the job ends with 74. One
+that dies before the first commit costs nothing. A checkpoint counts as soon as
+it has its name, even if etcd does not know it yet.
 
 Covers: state/load.c"""
 from checkpoints import directory, names, shown, steps, stopped

@@ -1,7 +1,7 @@
 """The process that writes a checkpoint is killed: half-way, when the file is
-whole, and when it was allowed to rename it. Training goes on, the checkpoint
-before stays the newest, the next one is written as if nothing had been and
-removes what was left; `status` says so meanwhile.
+whole, and when it was allowed to rename it. Training goes on, the previous
+checkpoint stays the newest, the next one is written as usual and removes
+what was left; `status` says so meanwhile.
 
 Covers: writer.c checkpoint_dir.c"""
 

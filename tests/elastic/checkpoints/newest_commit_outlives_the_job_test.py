@@ -1,7 +1,7 @@
-"""However a job ends, its newest commit is a checkpoint then: SIGTERM, Ctrl-C,
+"""However a job ends, its newest commit becomes a checkpoint: SIGTERM, Ctrl-C,
 `regroup stop`, a drain of the last host, done. Nothing is written twice, or
-with --checkpoint-on-stop=no; a directory that has gone costs a sentence, and so
-does a writer that can't be started.
+with --checkpoint-on-stop=no; a missing directory gets a sentence, and so does
+a writer that can't be started.
 
 Covers: last.c end.c saver.c"""
 

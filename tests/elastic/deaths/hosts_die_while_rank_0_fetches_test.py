@@ -1,6 +1,6 @@
 """While rank 0 fetches what all need: an agent that is killed ends no world. A
-host that is lost does, and a host with spares takes its place beside those
-that start again.
+lost host does, and a host with spares takes its place beside those that
+start again.
 
 Covers: plan.c leader.c"""
 import os

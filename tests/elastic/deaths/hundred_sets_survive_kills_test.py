@@ -1,9 +1,9 @@
-"""A hundred sets over eight workers, an operation in flight on each: a worker is
-killed, and after its replacement has come rank 0. What has lost a member has
-ended on all ranks, what is to keep has shrunk, rules are made again, the
-replacements' too; handles, ids, members and results are right each time, as
-tests/elastic/hundred_sets.c computes them; also where rules and lists were
-declared before rg_run.
+"""A hundred sets over eight workers, an operation in flight on each: a worker
+is killed, and after its replacement has come rank 0. Sets that have lost a
+member have ended on all ranks, sets with keep have shrunk, rules are applied
+again, also for the replacements; handles, ids, members and results are right
+each time, as tests/elastic/hundred_sets.c computes them; also where rules and
+lists were declared before rg_run.
 
 Covers: sync.c colors.c splits.c"""
 import os

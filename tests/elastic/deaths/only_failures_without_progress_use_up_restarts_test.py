@@ -1,7 +1,7 @@
 """--max-restarts counts failures of the program between two commits: kills
 from outside don't count, and a worker that dies after new commits has all of
 them again. One that dies at the same step again and again still ends the job,
-and so does one that the kernel kills for want of memory.
+and so does one that the kernel kills for lack of memory.
 
 Covers: slots.c"""
 

@@ -1,5 +1,5 @@
-"""A worker fills its page with random bytes: it is ended, the agent and the
-others go on.
+"""A worker fills its page with random bytes: the agent kills it, and the
+agent and the others go on.
 
 Covers: workers.c page.c"""
 from house import UNTIL_FINISH, Job, main, trainer

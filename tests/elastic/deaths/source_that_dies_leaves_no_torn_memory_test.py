@@ -1,6 +1,6 @@
-"""Rank 0 dies while it broadcasts the memory that would be commit 0, and another
-rank's memory becomes that: it is the memory of one process, though some of the
-dead one's had arrived.
+"""Rank 0 dies while it broadcasts the memory that would be commit 0, and
+another rank's memory becomes commit 0: all of it comes from one process,
+although parts of the dead one's memory had arrived.
 
 Covers: pieces.c state.c"""
 import os

@@ -1,7 +1,7 @@
 """A thread that ends inside fn without a return, by pthread_exit or a
-cancellation, is the loss of its worker and no program that computes for long:
-the slot starts again, and the job finishes. Without an agent the process
-ends.
+cancellation, counts as the loss of its worker, not as a program that computes
+for long: the slot starts again, and the job finishes. Without an agent the
+process ends.
 
 Covers: thread.c deathwatch.c"""
 import os

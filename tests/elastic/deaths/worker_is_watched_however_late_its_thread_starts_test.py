@@ -1,5 +1,6 @@
 """A program comes to the door by one thread while the Regroup thread of its
-process has not begun: the agent watches that one as any other from then on.
+process has not begun: the agent watches that process like any other from then
+on.
 
 Covers: workers.c deathwatch.c"""
 import os

@@ -1,5 +1,5 @@
-"""A worker of an elastic program that is killed before any worker has called
-rg_init: it starts again, as one that is killed later.
+"""A worker of an elastic program is killed before any worker has called
+rg_init: it starts again, like one that is killed later.
 
 Covers: slots.c"""
 import os

@@ -1,6 +1,6 @@
-"""A death between rg_world_wait and the first commit starts all workers of that
-first world again: what they had begun counts nowhere, and what died of itself
-alone uses up a restart.
+"""A death between rg_world_wait and the first commit starts all workers of
+that first world again: what they had begun does not count, and only a worker
+that failed by itself uses up a restart.
 
 Covers: generation.c slots.c"""
 import os

@@ -1,7 +1,7 @@
-"""An etcd whose database is full answers, but takes no writes. Training goes on;
-a change waits, and after about a second log and status say for what; when the
-alarm is off the change goes through by itself. That is away, as the clock of
---elastic-timeout sees it, which does not run.
+"""An etcd whose database is full answers, but takes no writes. Training goes
+on; a change waits, and after about a second log and status say for what; when
+the alarm is off the change goes through by itself. To --elastic-timeout such
+an etcd is away: that clock does not run.
 
 Covers: health.c waits.c"""
 from house import Etcd, Job, UNTIL_FINISH, claim, main, trainer, until

@@ -1,8 +1,8 @@
 """While etcd is away a world trains on forever. One that is finished or broken
 waits for etcd alone, and so does one whose first commit is not on record: log
 and status say so, and after --etcd-timeout the host leaves, with 69 or 75 and
-a sentence. The clock begins again when etcd is back. A private etcd whose data
-are gone never comes back. A finished job no longer waits for etcd: its
+a sentence. The clock begins again when etcd is back. A private etcd that has
+lost its data never comes back. A finished job no longer waits for etcd: its
 program's work after rg_run is not cut off.
 
 Covers: outage.c"""

@@ -1,5 +1,5 @@
-"""The agent's lease is revoked under a running job, and a worker killed at once:
-the lease is taken again, the change comes late, and nothing is lost.
+"""The agent's lease is revoked under a running job, and a worker killed at
+once: the lease is granted again, the change comes late, and nothing is lost.
 
 Covers: lease.c publish.c"""
 from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer

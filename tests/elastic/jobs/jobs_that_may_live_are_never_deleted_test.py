@@ -1,6 +1,7 @@
-"""A second job of a name deletes nothing that may be alive: a lease that has
-lapsed is no death. What was killed whole needs the operator's word, which is
---replace-job; what has ended by its own word makes room by itself.
+"""A second job of a name deletes no job that may be alive: a lapsed lease is
+not a death. A job that was killed as a whole needs the operator's
+confirmation, --replace-job; a job that has recorded its own end makes room by
+itself.
 
 Covers: open_job.c"""
 import contextlib

@@ -1,5 +1,5 @@
-"""A host of the world that has left has said so for good, also when its lease is
-over: when all have, the name is free, whichever host begins the next job.
+"""A host of the world that leaves records that for good, also beyond its
+lease: when all have, the name is free, whichever host begins the next job.
 
 Covers: open_job.c publish.c"""
 from hosts import Hosts, HostsJob

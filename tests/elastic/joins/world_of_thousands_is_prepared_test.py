@@ -1,7 +1,7 @@
 """Sixty hosts with 64 workers each come to the door of a job of two (their
-records are written into etcd, all at once; nobody is behind them). A world of
-so many is handed out as any other; the job trains on when they have gone. A
-world beyond what there can be is refused at the start, with numbers.
+records are written into etcd, all at once; no process is behind them). A world
+of that size is handed out like any other; the job goes on training when they
+have gone. A world beyond the limit is refused at the start, with numbers.
 
 Covers: generation.c proposal.c"""
 import json

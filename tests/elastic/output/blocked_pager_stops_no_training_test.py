@@ -1,5 +1,5 @@
-"""Nobody reads `regroup run`'s output: training goes on, deaths are survived,
-a signal ends the job, and with a reader no line is lost.
+"""No process reads `regroup run`'s output: training goes on, deaths are
+survived, a signal ends the job, and once a reader comes no line is lost.
 
 Covers: output.c spool.c"""
 import contextlib

@@ -1,6 +1,6 @@
-"""A host that is killed whole joins its job again by the same command, and so
-does a job that is begun again: --history holds what was before, beside it come
-new files, and each decision says which job it is of.
+"""A host that is killed as a whole joins its job again by the same command,
+and a job is started again: --history keeps the files from before, new ones
+come beside them, and each decision names its job.
 
 Covers: history.c"""
 import os

@@ -1,6 +1,6 @@
-"""Lines come as they are printed, of programs that never flush: in C with the
-library, in Python, and of any program where the launcher has a terminal. So all
-that a killed worker has printed is there.
+"""Lines of programs that never flush arrive as they are printed: in C with
+the library, in Python, and of any program if the launcher has a terminal. So
+all that a killed worker has printed is there.
 
 Covers: stdout_lines.c"""
 import contextlib

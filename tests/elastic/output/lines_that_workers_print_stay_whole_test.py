@@ -1,6 +1,7 @@
 """Long lines of many workers, before a reader that is slower than they are: no
-line has another within it, be it the agent's own, also when the agent is killed while one is on its
-way; what is longer than 8 KiB comes in several, none of them empty.
+line has another one inside it, not even the agent's own, also when the agent
+is killed while a line is on its way; a line of more than 8 KiB comes as
+several, none of them empty.
 
 Covers: output.c stdout_lines.c"""
 import os

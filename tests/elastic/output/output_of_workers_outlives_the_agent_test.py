@@ -1,7 +1,7 @@
 """Lines that workers print while no agent lives, and lines of which a killed
 agent had read a part, are printed by the next one: each once and in order, on
-the terminal as in files. Only the line that an agent was killed behind may come
-again: it had no time to note that it was written.
+the terminal as in files. Only the line after which an agent was killed may
+come again: it had no time to note that it was written.
 
 Covers: spool.c takeover.c"""
 import glob

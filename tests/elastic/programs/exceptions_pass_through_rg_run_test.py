@@ -1,6 +1,6 @@
-"""A C++ exception that leaves fn passes rg_run, which has left the job by then:
-the program may catch it, the others go on at once, and the slot starts
-again.
+"""A C++ exception that leaves fn passes through rg_run, which leaves the job
+first: the program may catch it, the others go on at once, and the slot
+starts again.
 
 Covers: worker/run.c"""
 import os

@@ -1,4 +1,5 @@
-"""The table "what events mean": who exits how, and what the job makes of it.
+"""The table "what events mean": how a process ends, and what that means for
+the job.
 
 Covers: slots.c exits.c"""
 import os

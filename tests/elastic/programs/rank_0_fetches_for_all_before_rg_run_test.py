@@ -1,6 +1,6 @@
-"""rg_world_wait gives the first workers ranks and collectives before rg_run, and
-has an answer wherever else it is called. A program that calls it on some ranks
-only gets one sentence. A stop waits for no step of it.
+"""rg_world_wait gives the first workers ranks and collectives before rg_run,
+and returns a status wherever else it is called. A program that calls it on
+some ranks only gets one sentence. A stop waits for no step of it.
 
 Covers: world_wait.c end.c"""
 import os

@@ -1,5 +1,5 @@
-"""rg_run says that this worker is asked to leave, with a status of its own;
-what the program does then is cut off by no signal, and it ends with 0.
+"""rg_run tells a worker that it is asked to leave by a status of its own;
+no signal interrupts what the program then does, and it ends with 0.
 
 Covers: slots.c"""
 import os

@@ -1,5 +1,5 @@
-"""A worker whose rg_run has failed is no member any more, though its process
-goes on: the others finish the job without it.
+"""A worker whose rg_run has failed is no longer a member, although its
+process goes on: the others finish the job without it.
 
 Covers: door.c"""
 import os

@@ -1,5 +1,5 @@
-"""Once rg_run has returned RG_OK rank, size and sets stay, and collectives work
-until a member has gone, however it went: then nobody waits for it.
+"""Once rg_run has returned RG_OK rank, size and sets stay, and collectives
+work until a member has gone, however it went: then no rank waits for it.
 
 Covers: worker/run.c"""
 import os

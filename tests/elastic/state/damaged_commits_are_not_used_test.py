@@ -1,6 +1,6 @@
-"""A bit flips in the vault: the commit that it is in is not used; the older one
-is, and when that is damaged too the job ends with one sentence. The same of a
-bit of the commit's id.
+"""A bit flips in the vault: its commit is not used, but the older one; when
+that is damaged too, the job ends with one sentence. The same for a bit of the
+commit's id.
 
 Covers: pieces.c"""
 

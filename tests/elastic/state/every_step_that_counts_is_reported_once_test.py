@@ -1,6 +1,6 @@
-"""rg_state_on_commit: each worker is told of each step that counts, once and in
-order, whether its commit returned RG_OK or ERR_HOSTS_CHANGED, or a death hid
-from it that the commit counts.
+"""rg_state_on_commit: each worker gets a call for each step that counts, once
+and in order, whether its commit returned RG_OK or ERR_HOSTS_CHANGED, or a
+death kept it from learning that the commit counts.
 
 Covers: state.c"""
 import os

@@ -1,9 +1,9 @@
 """Local buffers whose sizes change with each step: a restarted worker gets its
 part, whatever size it registered; a resize for which there is no room changes
-nothing; and --vault-max is held against what workers of the host register, not
-twice against one. What a function that redistributes does wrong is refused: the
-memory of no rank is then taken for the commit. A part whose length is damaged
-is a damaged commit.
+nothing; and --vault-max is compared with what workers of the host register,
+counting each of them once. If a redistribute function does something wrong, it
+is refused, and no rank's memory is taken for the commit. A part whose length
+is damaged is a damaged commit.
 
 Covers: local.c pieces.c vault.c"""
 

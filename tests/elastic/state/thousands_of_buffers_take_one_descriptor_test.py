@@ -1,6 +1,6 @@
 """Thousands of registered buffers lie in one memory: supervisor, agent and
-workers hold a few descriptors, whatever a worker may open, and each buffer
-survives the kill of the agent, of a worker, and both.
+workers hold a few descriptors, whatever the limit of a worker is, and each
+buffer survives the kill of the agent, of a worker, and of both.
 
 Covers: vault.c"""
 import os

@@ -1,6 +1,7 @@
-"""Replicated memory that is not equal on all ranks is named, with ranks and step:
-once in a warning, or as an error where REGROUP_CHECK_STATE is strict. So is a
-buffer in which no byte changes. Buffers that are registered as such are not.
+"""Replicated memory that differs between ranks is named, with ranks and step:
+once in a warning, or in an error if REGROUP_CHECK_STATE is strict. So is a
+buffer in which no byte changes. Buffers that are registered as such are not
+named.
 
 Covers: compare.c"""
 import os

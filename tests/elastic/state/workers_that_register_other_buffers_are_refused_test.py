@@ -1,6 +1,6 @@
-"""A worker that registers a buffer more than the others of its host, or the
-same in another order, is refused with 78, and the buffer is named: when the job
-forms, and just so when it comes after commits have been made.
+"""A worker that registers one buffer more than the others of its host, or the
+same ones in another order, is refused with 78, and the buffer is named: when
+the job forms, and also when the worker comes after commits have been made.
 
 Covers: register.c job_spec.c"""
 import os
