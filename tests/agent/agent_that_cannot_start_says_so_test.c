@@ -1,5 +1,5 @@
 /* An agent that has no descriptor for its loop ends with a code and a sentence,
- * and not as one that was killed, which another would follow.
+ * and not like a killed agent, which another one would follow.
  *
  * Covers: agent.c */
 #include <sys/resource.h>

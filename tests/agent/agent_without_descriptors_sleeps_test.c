@@ -1,6 +1,6 @@
-/* Another agent calls, and this one has no descriptor left: the call stays in
- * the queue, and would wake the loop for ever. The agent says what it lacks and
- * sleeps; with a descriptor it takes the call.
+/* Another agent connects, and this one has no descriptor left: the connection
+ * stays in the queue, and would wake the loop for ever. The agent says what it
+ * lacks and sleeps; once it has a descriptor it accepts the connection.
  *
  * Covers: accept.c */
 #include "tests/agent/agents.h"

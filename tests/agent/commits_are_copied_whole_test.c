@@ -1,6 +1,6 @@
-/* A commit goes from one vault into another whole, whatever the number of its
- * pieces and the sizes of its buffers, and not over the newest whole commit on
- * the lineage that the receiver has.
+/* A commit is copied whole from one vault into another, whatever the number of
+ * its pieces and the sizes of its buffers, and not over the newest whole commit
+ * on the lineage that the receiver has.
  *
  * Covers: vault.c */
 #include "tests/agent/agents.h"

@@ -1,7 +1,7 @@
 /* The record that a commit is begun is written once all ranks have agreed on
- * commit 0, and only while the job stands where their generation is decided, or
- * will go on at their step end: a leader that has ended it may have seen that
- * nothing is begun. Workers hear of it when etcd has it.
+ * commit 0, and only while their generation is the decided one, or the next one
+ * is only announced: a leader that has ended it may have seen that nothing is
+ * begun. Workers learn of the record when etcd has it.
  *
  * Covers: generation.c */
 #include "tests/agent/keys.h"

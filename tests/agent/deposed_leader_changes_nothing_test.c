@@ -1,5 +1,5 @@
-/* What a leader does applies only while it leads and the job stands where it
- * has looked: if another has taken its place or has decided meanwhile, and its
+/* What a leader does applies only while it leads and the job is as it saw
+ * it: if another agent has taken its place or has decided meanwhile, and its
  * copy of the keys does not show that yet, etcd refuses it.
  *
  * Covers: leader.c */

@@ -1,6 +1,6 @@
-/* Copies of one host come over one connection: once it calls again, what the
- * connection before still has on its way no longer counts. Those of other hosts
- * go on.
+/* Copies from one host come over one connection: once it connects again,
+ * data that are still on the old connection no longer count. Those of other
+ * hosts go on.
  *
  * Covers: peers.c */
 #include "tests/agent/agents.h"

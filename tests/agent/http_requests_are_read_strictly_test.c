@@ -1,5 +1,6 @@
-/* A head is whole at its empty line, however it comes; what is no request is
- * refused before it is whole; only the path counts, and a long one is unknown.
+/* A head is whole at its empty line, however it arrives; text that is not a
+ * request is refused before the head is whole; only the path counts, and a long
+ * one is unknown.
  *
  * Covers: scrape_request.c */
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Each allocation of what an agent tells etcd fails once, one after the other:
- * etcd is told all the same, a little later. Where there is none for seconds,
- * the host leaves, and says why. The linker puts our allocators before the real
- * ones; jansson gets them as well.
+/* Each allocation for what an agent writes to etcd fails once, one after the
+ * other: it is written all the same, a little later. If there is no memory for
+ * seconds, the host leaves, and says why. The linker puts our allocators before
+ * the real ones; jansson gets them as well.
  *
  * Covers: txn.c */
 #include <jansson.h>

@@ -1,5 +1,5 @@
-/* A host that has not heard of the newest decision sends copies of its shards
- * still. They are refused: their place belongs to the new world. A host that
+/* A host that has not heard of the newest decision still sends copies of its
+ * shards. They are refused: their place belongs to the new world. A host that
  * sends a shard of another generation than it announced, or more bytes than it
  * has, is cut off.
  *

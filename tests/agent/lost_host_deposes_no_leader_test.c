@@ -1,6 +1,6 @@
 /* An agent that accuses the leader deletes the leader's key once the
- * accusations have stood, and not when the job goes on without that agent's own
- * host as well.
+ * accusations are confirmed, but not if the job goes on without that agent's
+ * own host as well.
  *
  * Covers: suspect.c */
 #include "sdk/base/clock.h"

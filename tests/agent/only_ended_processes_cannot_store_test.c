@@ -1,6 +1,6 @@
 /* A process can store until the kernel says that it can't: while it lives,
- * while one of its threads does, and while it can't be examined. It can't as a
- * zombie, once it is gone, and in a core dump.
+ * while one of its threads lives, and while it can't be examined. A zombie
+ * can't, nor a process that has gone or is in a core dump.
  *
  * Covers: fence.c */
 #include "tests/agent/agents.h"

@@ -1,7 +1,7 @@
-/* A host that drains stays while others fetch the commit from it. Where all was
- * sent and no host has said that it is stored, it stays for the budget; where
- * the world that fetched it has ended, until the next decision: that may name
- * this host again, and there may be no other.
+/* A host that drains stays while others fetch the commit from it. If everything
+ * was sent but no host has said that it is stored, it stays for the budget;
+ * if the world that fetched it has ended, until the next decision: that may
+ * name this host again, and there may be no other.
  *
  * Covers: drain.c fetch.c */
 #include "tests/agent/agents.h"

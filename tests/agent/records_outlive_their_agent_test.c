@@ -1,6 +1,6 @@
 /* What an agent puts is what its supervisor reads once it is dead: the newest
- * of each name, in order, with descriptors; also when the supervisor stood
- * still and its queue was full. Nothing is leaked at either end.
+ * of each name, in order, with descriptors; also if the supervisor was
+ * stopped and its queue was full. Neither end leaks anything.
  *
  * Covers: fdrecord.c fdstore.c */
 #include <dirent.h>

@@ -1,6 +1,6 @@
-/* A vault's table of shards is in no order, has what other commits left, and is
- * memory that workers can write: an ack names each shard of the commit that is
- * there once, in order, and nothing else, in a world of any size.
+/* A vault's table of shards is unordered, has leftovers of other commits, and
+ * is memory that workers can write: an ack names each shard of the commit that
+ * is there once, in order, and nothing else, in a world of any size.
  *
  * Covers: vault.c ack.c */
 #include "tests/agent/agents.h"

@@ -1,5 +1,5 @@
 /* A hash of a name does not depend on what its memory held before, not even
- * where that was a hash of that name of which something was written over.
+ * if that was a hash of the same name, partly overwritten.
  *
  * Covers: hash.c */
 #include "sdk/base/hash.h"

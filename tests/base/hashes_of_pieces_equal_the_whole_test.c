@@ -1,5 +1,5 @@
-/* The checksum of a commit: XXH3 as everybody computes it, the same in pieces
- * of any size, another under another name, and a sum in any order.
+/* The checksum of a commit: standard XXH3, the same in pieces of any size,
+ * different under another name, and a sum in any order.
  *
  * Covers: hash.c */
 #include "sdk/base/hash.h"

@@ -1,6 +1,6 @@
 /* The last message before a close arrives, also where both come while the
- * other end is looking: Linux then tells the end first, a few times in a
- * hundred thousand.
+ * other end is looking: Linux then reports the end first, a few times in
+ * a hundred thousand.
  *
  * Covers: sock.c */
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* The bell: two threads hand a number to and fro, sleeping without a net worth
- * the name; a lost ring would show as a wait of its full length.
+/* The bell: two threads pass a number back and forth, sleeping with a long
+ * timeout; a lost ring would show as a wait of that whole length.
  *
  * Covers: futex.c */
 #include <pthread.h>

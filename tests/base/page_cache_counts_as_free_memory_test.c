@@ -1,6 +1,6 @@
 /* A control group that has read its data set is full of page cache. That is
- * free memory; shared memory and dirty pages are not. The tightest limit of a
- * group and those above it counts, in both versions of cgroups.
+ * free memory; shared memory and dirty pages are not. The tightest limit
+ * counts, of a group and of the groups above it, in both versions of cgroups.
  *
  * Covers: cgroup.c */
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The table of settings as code sees it: typed targets, units, limits, and the
- * highest origin wins in whatever order they are read.
+/* The table of settings as code sees it: typed targets, units, limits; the
+ * origin with the highest precedence wins, in whatever order they are read.
  *
  * Covers: config.c config_read.c */
 #include <stdint.h>

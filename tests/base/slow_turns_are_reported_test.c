@@ -1,6 +1,6 @@
 /* A turn of the loop that computes for too long, or sleeps for very long, is
- * told of, with the function that took longest of it; quick ones, short sleeps
- * and long waits for an event are not.
+ * reported, with the function that took the most time; quick turns, short
+ * sleeps and long waits for an event are not.
  *
  * Covers: loop.c */
 #include "sdk/base/loop.h"

@@ -1,6 +1,6 @@
 /* Pieces of a commit: slices of a buffer meet without gap or overlap, for any
  * size and count; a vault slot holds a commit only when all its pieces say so,
- * and whatever a worker scribbles there is no crash.
+ * and no scribbling of a worker causes a crash.
  *
  * Covers: page.c */
 #include "sdk/base/page.h"

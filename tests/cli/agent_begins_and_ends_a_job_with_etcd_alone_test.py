@@ -1,5 +1,5 @@
-"""`regroup agent` with nothing but an etcd and a name: it begins the job, ends
-with it, refuses a second agent of its host, and leaves nothing behind.
+"""`regroup agent` with only an etcd and a name: it begins the job, ends with
+it, refuses a second agent for its host, and leaves nothing behind.
 
 Covers: agent_cmd.c open_job.c"""
 

@@ -1,6 +1,6 @@
-"""Whatever a person gets wrong: one sentence on standard error that names it
-and a remedy, a documented exit code, nothing on standard output, and nothing
-left running or lying about.
+"""Every mistake of a user gets one sentence on standard error with a remedy,
+a documented exit code, nothing on standard output, and no process or file
+left behind.
 
 Covers: foreign.c settings.c find_program.c main.c cli/launch.c rundir.c"""
 

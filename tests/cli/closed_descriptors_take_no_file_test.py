@@ -1,6 +1,6 @@
 """Descriptors 0, 1 and 2 that are closed when `regroup` is started: no file of
-its own gets their number, what would be printed there goes nowhere, and all the
-rest is as ever.
+its own gets their number, what would be printed there is lost, and everything
+else works as usual.
 
 Covers: main.c"""
 

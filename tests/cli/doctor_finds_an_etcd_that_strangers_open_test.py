@@ -1,7 +1,7 @@
 """`regroup doctor --etcd`: an etcd without users is open to all; one with a
-password, of a version that lets strangers raise alarms, is open to who raises
-one; the question changes nothing there. One that turns strangers away is fine,
-and one that is away or wants another password fails.
+password, of a version that lets strangers raise alarms, is open to any client
+that raises one; asking changes nothing there. One that refuses strangers is
+fine, and one that is away or wants another password fails.
 
 Covers: doctor_etcd.c probe.c finding.c"""
 

@@ -1,6 +1,6 @@
-"""`regroup events`: each generation with its cause, size and resume commit, the
-death that ended it, and how long its members took; --follow prints each once and
-to the end, and ends with the job's code.
+"""`regroup events`: each generation with its cause, size and resume commit,
+the death that ended it, and how long its members took; --follow prints each of
+them once, to the end, and ends with the job's code.
 
 Covers: events_cmd.c event_log.c"""
 

@@ -1,4 +1,4 @@
-"""--help works for every command, whatever else is wrong, and names its flags;
+"""--help works for every command, whatever else is wrong, and lists its flags;
 flags end at PROGRAM.
 
 Covers: main.c settings.c"""

@@ -1,5 +1,6 @@
-"""Flag > environment > file > default, and `regroup config` knows whose word it
-was; an unknown variable is named, with the nearest known one, and ignored.
+"""Flag > environment > file > default, and `regroup config` shows where a
+value came from; an unknown variable is named, with the nearest known one, and
+ignored.
 
 Covers: settings.c config_cmd.c config.c"""
 

@@ -1,5 +1,5 @@
 """--etcd: not there, wrong password, no password, then the right one; and a
-private etcd lets nobody in without its password.
+private etcd lets no client in without its password.
 
 Covers: probe.c talk.c cli/launch.c"""
 

@@ -1,6 +1,6 @@
-"""The agent's HTTP side: /metrics and /healthz by GET and HEAD, 404, 405 and 400
-for the rest; heads without end, bytes of no sense and clients that say or take
-nothing cost their connection, and the job's steps not a moment.
+"""The agent's HTTP side: /metrics and /healthz by GET and HEAD, 404, 405 and
+400 for the rest; endless heads, meaningless bytes and clients that send or
+read nothing lose their connection, and delay no step of the job.
 
 Covers: scrape.c scrape_request.c"""
 

@@ -1,7 +1,7 @@
-"""A training on three hosts: every agent shows all ranks and the same story, and
-its own share of the numbers; a host that is drained leaves with no step rolled
-back, who watches it ends with 0, its events say that it left, and the rest goes
-on.
+"""A training on three hosts: every agent shows all ranks and the same story,
+and its own share of the numbers; a host that is drained leaves with no step
+rolled back, a command that watches it ends with 0, its events say that it
+left, and the rest goes on.
 
 Covers: status_cmd.c drain_cmd.c report.c"""
 

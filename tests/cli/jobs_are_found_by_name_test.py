@@ -1,5 +1,5 @@
-"""Jobs are found without flags: one alone by any command, several by name; a
-second of the same name is refused; a dead one's directory is cleared away.
+"""Jobs are found without flags: a single one by any command, several by name;
+a second of the same name is refused; the directory of a dead one is removed.
 
 Covers: jobs.c jobs_cmd.c document.c rundir.c"""
 

@@ -1,5 +1,5 @@
-"""A full disk: commands whose output is lost say so and end with 71; of workers
-it is said once for each stream, and their job goes on.
+"""A full disk: commands whose output is lost say so and end with 71; for
+workers it is reported once for each stream, and their job goes on.
 
 Covers: main.c"""
 

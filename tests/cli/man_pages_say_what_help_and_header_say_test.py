@@ -1,6 +1,6 @@
-"""Each command and each public name has a manual page, which man and mandoc take
-without a word; it has every flag of --help, and leads to pages that are there.
-A public name without a comment is a fault.
+"""Each command and each public name has a manual page, which man and mandoc
+accept without a warning; it has every flag of --help, and refers to pages that
+exist. A public name without a comment is a fault.
 
 Covers: commands.py functions.py"""
 

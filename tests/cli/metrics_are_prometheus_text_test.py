@@ -1,5 +1,5 @@
-"""`--metrics 0`: /metrics keeps to the grammar of Prometheus' text format, and
-says what the status says; counters only rise. Off when nobody asks.
+"""`--metrics 0`: /metrics follows the grammar of Prometheus' text format, and
+agrees with the status; counters only rise. Without --metrics it is off.
 
 Covers: metrics.c scrape.c"""
 

@@ -1,9 +1,9 @@
 """`regroup run --etcd-listen`: the private etcd is at that address only. It
-speaks to who has a certificate of the job's own CA and lets in who has the
-password, too; both lie in a file of mode 0600, and no secret is printed. The
-printed line makes an agent of another host join, unless the file is another
-job's. It also does so after etcd was killed and has come back. It ends when all
-hosts have heard of the job's end.
+accepts clients with a certificate of the job's own CA that have the password,
+too; both are in a file of mode 0600, and no secret is printed. The printed
+line makes an agent of another host join, unless the file is another job's. It
+also does so after etcd was killed and has come back. It ends when all hosts
+have heard of the job's end.
 
 Covers: invite.c remotes.c certs.c reach.c"""
 

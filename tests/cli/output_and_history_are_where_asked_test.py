@@ -1,5 +1,5 @@
-"""--output and --history make their directories, relative to where `regroup`
-was called; without --output each line stands behind its worker's name.
+"""--output and --history create their directories, relative to where
+`regroup` was called; without --output each line begins with its worker's name.
 
 Covers: output.c history.c"""
 

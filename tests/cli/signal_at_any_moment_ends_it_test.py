@@ -1,5 +1,5 @@
 """SIGINT while `regroup run` prepares, starts etcd, or starts its agent: it
-ends with 130, at once, and leaves nothing behind.
+ends at once with 130, and leaves nothing behind.
 
 Covers: run_cmd.c end.c"""
 

@@ -1,7 +1,7 @@
-"""`regroup status --watch`: a block each time, or a line of JSON; on a terminal
-it draws over the last one. It finds the agent that takes over from one that was
-killed; ends with the job and with its code, and with 69 when the agent went
-without a word.
+"""`regroup status --watch`: a block each time, or a line of JSON; on a
+terminal it draws over the last one. It finds the agent that takes over from
+one that was killed; ends with the job and with its code, or with 69 if the
+agent vanishes.
 
 Covers: follow.c status_cmd.c"""
 

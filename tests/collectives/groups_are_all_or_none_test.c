@@ -1,8 +1,8 @@
 /* B8, B6: a group equals its single operations, small ones of one type are done
  * as one, also past others; nothing of a group runs when ranks group different
- * things or when a call of it fails, and the set stays usable. Its end begins
- * it, and its deadlines; a form that waits is refused, and nothing of it is
- * left behind; a scale of 1 is the same thing as none.
+ * things or when a call of it fails, and the set stays usable. It starts at
+ * its end, and so do its deadlines; a call that waits is refused, and
+ * leaves nothing behind; a scale of 1 is the same as none.
  *
  * Covers: process_sets/open_group.c core/group.c */
 #include <time.h>

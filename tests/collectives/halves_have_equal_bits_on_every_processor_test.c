@@ -3,7 +3,7 @@
  * 65,536 values and for floats around every rounding; a value that came from
  * one goes back to it. So do sums in one pass, for any number of sources and
  * any length: what widening, adding, scaling and narrowing one after the other
- * give. What is taken is the last way, and found out once:
+ * give. The last of these ways is used, and detected once:
  * asking the processor for each block would take as long as hundreds of
  * additions.
  *

@@ -1,8 +1,8 @@
-/* B46, B47: an operation that waits too long is warned of once, with set,
- * operation and the missing ranks, before it and inside of it; past its
- * deadline it ends here, and the set with it, while others go on. Of a group's
- * operations that are done as one, the first deadline counts. There is no agent
- * here that could end the generation.
+/* B46, B47: an operation that waits too long is reported once, with set,
+ * operation and the missing ranks, whether before its start or inside it; past
+ * its deadline it ends here, and the set with it, while others go on. Of a
+ * group's operations that are done as one, the first deadline counts. There is
+ * no agent here that could end the generation.
  *
  * Covers: watchdog.c */
 #include <signal.h>

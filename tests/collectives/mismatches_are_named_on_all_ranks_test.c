@@ -1,7 +1,7 @@
 /* B31 to B36, B39 to B42: members that start different things, other counts,
  * roots or scales, or counts that do not fit each other: ERR_MISMATCH on every
  * rank, with a sentence that names the ranks; no byte is written and the set
- * stays usable. What no rank can mean is refused at once.
+ * stays usable. Arguments that make no sense on any rank are refused at once.
  *
  * Covers: core/group.c counts.c */
 #include "tests/lib/world.h"

@@ -1,4 +1,4 @@
-/* One rank stands still at some point of an operation (its engine's lock is
+/* One rank stops at some point of an operation (its engine's lock is
  * held), and the generation is aborted: the others' waits end with PEER_LOST, a
  * start afterwards as well, and the next generation without that rank works.
  * The points: before it starts, right after, and later ones in the middle of

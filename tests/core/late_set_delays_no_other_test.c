@@ -1,8 +1,8 @@
 /* An operation waits for a member that is held back until other sets have
  * completed many; these have ranks in common with it or none, are started by
  * the same thread or by others, and in other orders on other ranks. With one
- * queue for several sets, in a process or over the world, nobody would ever let
- * the held member go.
+ * queue for several sets, in a process or over the world, the held member would
+ * never be released.
  *
  * Covers: engine.c */
 #include "tests/lib/world.h"

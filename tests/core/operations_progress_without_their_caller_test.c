@@ -1,5 +1,5 @@
-/* Nobody waits: the Regroup threads finish what was started, whichever
- * algorithm carries it, also when they were fast asleep.
+/* No thread waits: the Regroup threads finish what was started,
+ * whichever algorithm carries it, also if they were asleep.
  *
  * Covers: progress.c */
 #include <sched.h>

@@ -1,8 +1,8 @@
-/* B45: a process calls rg_finalize while others begin what needs it: they are
- * told which rank has left, small and large operations alike, also where it had
- * begun as well and its memory has gone with it; what had completed before
- * stays so, and a set without that rank goes on. There is no agent here that
- * could end the generation.
+/* B45: a process calls rg_finalize while others begin operations that need it:
+ * these return an error that names the rank, small and large ones alike, also
+ * if it had begun them and its memory has gone with it; operations that had
+ * completed stay so, and a set without that rank goes on. There is no agent
+ * here that could end the generation.
  *
  * Covers: engine.c */
 #include <stdlib.h>

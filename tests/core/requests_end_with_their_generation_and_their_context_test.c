@@ -1,6 +1,6 @@
 /* Requests in flight when the generation is left, when the context goes, and
- * when the transport breaks: each is ended with the status and sentence of its
- * reason, whoever waits returns, and a request may be taken afterwards. The
+ * when the transport breaks: each ends with the status and sentence of the
+ * reason, waiting threads return, and a request may be taken afterwards. The
  * transport of this test never finishes anything by itself.
  *
  * Covers: engine.c core/group.c progress.c core/request.c */

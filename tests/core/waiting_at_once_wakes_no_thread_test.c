@@ -1,5 +1,5 @@
 /* A program that waits for each operation advances it itself: its Regroup
- * thread is not woken for it, however long the operation.
+ * thread is not woken, however long the operation takes.
  *
  * Covers: sleep.c futex.c */
 #include <sys/resource.h>

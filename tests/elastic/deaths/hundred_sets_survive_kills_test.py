@@ -1,6 +1,6 @@
 """A hundred sets over eight workers, an operation in flight on each: a worker
-is killed, and after its replacement has come rank 0. Sets that have lost a
-member have ended on all ranks, sets with keep have shrunk, rules are applied
+is killed, and then rank 0, once the replacement has come. Sets that have lost
+a member have ended on all ranks, sets with keep have shrunk, rules are applied
 again, also for the replacements; handles, ids, members and results are right
 each time, as tests/elastic/hundred_sets.c computes them; also where rules and
 lists were declared before rg_run.
