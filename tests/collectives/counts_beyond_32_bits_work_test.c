@@ -1,6 +1,6 @@
 /* B16: more than 2^32 bytes in one operation. The buffers repeat a few
  * megabytes of memory over and over, whose length does not divide 2^32: so the
- * test needs little memory, and a place that was cut to 32 bits shows.
+ * test needs little memory, and an offset that was cut to 32 bits is noticed.
  *
  * Covers: collectives.c staged.c zero_copy.c */
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 """A call of the device that blocks holds up neither the answers to the agent
 nor the next generation: a launch into a full queue after a slow operation
-costs no worker its place, is freed by an abort, and memory whose freeing takes
-longer than the detection budget is freed during the next steps.
+costs no worker its place and is released by an abort, and memory that takes
+longer to free than the detection budget is freed during the next steps.
 
 Covers: operations.c reclaim.c"""
 from device import DeviceJob, reducer

@@ -1,7 +1,7 @@
 /* The next generation on the device does not begin before all that was launched
  * in this one has ended, however long that takes. A deadline passes also for an
  * operation whose caller is still inside of the call that launches it; and such
- * a caller keeps no operation of another set waiting.
+ * a caller delays no operation of another set.
  *
  * Covers: lanes.c operations.c reclaim.c */
 #include "sdk/transport/nccl/device.h"

@@ -1,6 +1,6 @@
-"""The kernels that Regroup carries are PTX that NVIDIA's assembler takes for each
-kind of GPU that it knows, without a spill; they divide and round exactly, and
-do not take small numbers for 0.
+"""The kernels that Regroup carries are PTX that NVIDIA's assembler takes for
+each kind of GPU that it knows, without a spill; they divide and round exactly,
+and do not flush small numbers to 0.
 
 Covers: nccl/scale.cl"""
 import os

@@ -1,5 +1,5 @@
-/* The states of a lane: whatever happens in whichever of them, it comes to its
- * end by the same way, and from that way nothing leads back.
+/* The states of a lane: whatever happens in any of them, the lane ends in the
+ * same way, and no state leads back from there.
  *
  * Covers: nccl/device.c */
 #include "sdk/transport/nccl/device.h"

@@ -1,11 +1,12 @@
 """Ranks that start different operations on the device are told which one, and
 in what it differs, whether they wait for each other there or have ended with a
 wrong sum; nothing of it is committed, and no rank waits forever. Counts that
-only two ranks know, as of gatherv, belong to it; what NCCL has refused does
-not, however much it was. An operation that a rank has not started, or started
-on host memory, is named, too, and ends by its deadline; so do two sets that
-wait for each other in one stream. The same holds if the device is opened after
-rg_world_wait, and the world itself has nothing to do there.
+only two ranks know, as of gatherv, belong to it; operations that NCCL has
+refused do not, however many there were. An operation that a rank has not
+started, or started on host memory, is named, too, and ends by its deadline; so
+do two sets that wait for each other in one stream. The same holds if the
+device is opened after rg_world_wait, and the world itself has nothing to do
+there.
 
 Covers: process_sets/same.c nccl/started.c"""
 import os

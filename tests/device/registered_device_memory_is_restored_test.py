@@ -1,6 +1,6 @@
 """Registered device memory, replicated and sharded: after a kill all ranks,
-survivors and newcomers, have it as the resume commit does; and a later job has
-it from a checkpoint, as a worker alone has from one of its own.
+survivors and newcomers, have the contents of the resume commit; a later job
+gets them from a checkpoint, and a worker alone from one of its own.
 
 Covers: on_device.c"""
 import os

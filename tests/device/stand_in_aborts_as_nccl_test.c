@@ -1,5 +1,5 @@
-/* How communicators of the stand-in begin and end: initialisation behind the
- * call, aborts in two halves, what a dead rank does, and that nothing stays.
+/* How communicators of the stand-in begin and end: initialisation in the
+ * background, aborts in two halves, dead ranks; and nothing is left.
  *
  * Covers: support/comm.c nccl.c */
 #include "tests/device/support/ranks.h"

@@ -1,4 +1,4 @@
-/* Each use of device memory and NCCL that would fail on some machine on some
+/* Each use of device memory and NCCL that would fail on some machine some
  * day ends a test at once, with a sentence.
  *
  * Covers: support/comm.c cuda.c */

@@ -1,5 +1,5 @@
 /* The stand-in for the driver: memory that the CPU may not touch, streams in
- * order and behind each other, queues that block, and errors that stay.
+ * order and waiting for each other, queues that block, and errors that stay.
  *
  * Covers: support/stream.c cuda.c */
 #include "tests/device/support/ranks.h"

@@ -1,5 +1,5 @@
 /* Base64 as etcd wants it (trap 3): the same text as coreutils makes, and
- * nothing but that text is taken back.
+ * only that text is decoded.
  *
  * Covers: base64.c */
 #include <unistd.h>

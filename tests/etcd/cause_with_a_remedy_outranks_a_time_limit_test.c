@@ -1,5 +1,5 @@
-/* A connection that was cut says what to look at; that nothing came in time
- * says less. On a loaded machine both come in one outage: the former is told.
+/* The error of a connection that was cut says what to look at; a time-out says
+ * less. On a loaded machine both happen in one outage: the former is reported.
  *
  * Covers: etcd.c http.c */
 #include "tests/etcd/fake.h"

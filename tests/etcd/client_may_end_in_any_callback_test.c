@@ -1,5 +1,5 @@
 /* Destroying the client, or the object that calls, from inside each callback:
- * an agent that finds out there that it must end does so. Says the most under
+ * an agent that learns there that it must end does so. Most useful under
  * AddressSanitizer.
  *
  * Covers: loop.c */

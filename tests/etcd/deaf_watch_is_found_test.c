@@ -1,5 +1,5 @@
-/* Watches that say nothing while the store changes, and that nothing tells from
- * quiet ones but the guard: a member whose host is gone, one that serves an
+/* Watches that report nothing while the store changes, which only the guard can
+ * tell from quiet ones: a member whose host is gone, one that serves an
  * old state, a deletion that was never sent, a start in the future.
  *
  * Covers: etcd/watch.c guard.c */

@@ -1,6 +1,7 @@
 /* A token that the server no longer takes (trap 14): 401 leads to one login and
- * one more sending, for all who wait at once; a second 401 is a definite no.
- * The fake counts; the real etcd forgets a token after a second unused.
+ * one more sending, for all waiting requests together; a second 401 is a
+ * definite refusal. The fake counts; the real etcd forgets a token after a
+ * second unused.
  *
  * Covers: auth.c login.c */
 #include "tests/etcd/fake.h"

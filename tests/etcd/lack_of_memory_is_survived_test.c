@@ -1,5 +1,5 @@
 /* Each allocation of this room fails once, one after the other: either the call
- * says so, or what was asked comes a little later. Nothing crashes, and nothing
+ * says so, or the answer comes a little later. Nothing crashes, and nothing
  * leaks (AddressSanitizer looks). The linker puts our allocators before the
  * real ones; curl's and jansson's own stay as they are.
  *

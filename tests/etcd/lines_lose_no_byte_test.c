@@ -1,5 +1,5 @@
-/* The line splitter: however a stream is cut, the same lines come out, and what
- * has no newline at the end is there too (trap 7).
+/* The line splitter: however a stream is cut, the same lines come out, and text
+ * without a newline at the end is not lost (trap 7).
  *
  * Covers: etcd/lines.c */
 #include "elastic/etcd/lines.h"

@@ -1,5 +1,5 @@
 /* Watches whose server misbehaves as etcd's gateway does, and worse: the mirror
- * finds back to what a list says. The fake serves a store of one key, m/a,
+ * recovers to what a list says. The fake serves a store of one key, m/a,
  * whose value is its revision; each test says what its watches do.
  *
  * Covers: etcd/lines.c mirror.c */

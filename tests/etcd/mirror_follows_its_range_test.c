@@ -1,4 +1,4 @@
-/* A mirror of a real etcd: what is there is listed, what changes is told, in
+/* A mirror of a real etcd: existing keys are listed, changes are reported in
  * order, and nothing outside the range is.
  *
  * Covers: kv.c mirror.c */

@@ -1,5 +1,5 @@
 /* Several endpoints: one that is dead, one that swallows connections, one that
- * has no leader (trap 12); and what is no endpoint at all.
+ * has no leader (trap 12); and malformed endpoints.
  *
  * Covers: endpoints.c */
 #include <arpa/inet.h>

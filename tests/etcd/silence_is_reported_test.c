@@ -1,7 +1,7 @@
-/* Whether etcd answers: down after about a second of asking in vain, whatever
- * the way of being away; up with the next answer, and what waited is answered
- * then. Asking nothing is no silence. An etcd that answers, but takes no
- * writes, is away as well.
+/* Whether etcd answers: down after about a second of asking in vain, however
+ * etcd is away; up with the next answer, which waiting requests then get as
+ * well. Without a request there is no silence. An etcd that answers, but takes
+ * no writes, is away as well.
  *
  * Covers: health.c */
 #include "tests/etcd/fake.h"

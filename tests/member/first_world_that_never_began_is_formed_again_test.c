@@ -1,6 +1,6 @@
 /* Workers that wait in rg_world_wait get a place in a first world and in no
- * other; while no commit is begun, a world of them that breaks is formed anew,
- * of processes that were in none.
+ * other; while no commit is begun, a world of them that breaks is formed
+ * again, of processes that were in none.
  *
  * Covers: plan.c */
 #include "tests/member/job.h"

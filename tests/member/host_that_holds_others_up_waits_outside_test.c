@@ -1,5 +1,6 @@
-/* A newcomer that does not build while the world stands is left out after a
- * moment, for a pause that doubles; so is one that etcd answers now and then.
+/* A newcomer that does not build while the world waits is left out after a
+ * moment, for a pause that doubles; so is one that etcd answers only now and
+ * then.
  *
  * Covers: links.c */
 #include "elastic/member/links.h"

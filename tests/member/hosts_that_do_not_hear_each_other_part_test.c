@@ -1,5 +1,5 @@
-/* Hosts go, those with most missing links first, until all that stay hear each
- * other; accusations of hosts that have gone no longer count.
+/* Hosts go, the one with the most missing links first, until all that stay
+ * hear each other; accusations of hosts that have gone no longer count.
  *
  * Covers: links.c */
 #include "elastic/member/links.h"

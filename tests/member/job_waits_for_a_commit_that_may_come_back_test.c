@@ -1,6 +1,7 @@
-/* A commit that only a host which is away may hold is waited for: as long as
- * --elastic-timeout if no host of its world is here, else for some time; one
- * that others hold as well, or that is gone for good, is not.
+/* The leader waits for a commit that may only be on a host which is away: for
+ * --elastic-timeout if no host of its world is here, else for a shorter time;
+ * it does not wait for one that other hosts hold as well, or that is gone for
+ * good.
  *
  * Covers: plan.c */
 #include "tests/member/job.h"

@@ -1,6 +1,6 @@
-/* Of the decisions of a job only the newest are kept, and a few ancestors. What
- * is on the lineage is then still told exactly for every commit that the newest
- * generations may resume from, and never of one that is off it. The oracle is
+/* Of the decisions of a job only the newest are kept, and a few ancestors. It
+ * is still known exactly, for every commit that the newest generations may
+ * resume from, whether it is on the lineage. The oracle is
  * the rule over all decisions: made in a decided generation, and not later than
  * what any generation after that one resumed from.
  *

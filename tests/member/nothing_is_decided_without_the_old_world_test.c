@@ -1,6 +1,7 @@
 /* Which hosts may decide: one of the world that was decided last, with a commit
  * of the lineage in its vault, or any while no commit has been begun. Without
- * them a leader waits, and then the waiting hosts leave; the job goes on.
+ * them a leader waits, and then the waiting hosts leave; the job continues
+ * elsewhere.
  *
  * Covers: links.c plan.c snapshot.c */
 #include "elastic/member/links.h"

@@ -1,4 +1,4 @@
-/* What is written is what is read; what is not ours is left out.
+/* A record is read as it was written; keys that are not ours are left out.
  *
  * Covers: records.c values.c checkpoint_records.c */
 #include "tests/member/job.h"

@@ -1,6 +1,6 @@
-/* Over native on several hosts the connection between two ranks breaks: both
- * are told that the other is lost, a deadline ends the ranks that wait for
- * them, and no rank waits forever. Each prints what it was told.
+/* Over native on several hosts the connection between two ranks breaks: each
+ * learns that the other is lost, a deadline ends the ranks that wait for
+ * them, and no rank waits forever. Each prints the error that it got.
  *
  * Covers: lost.c link.c */
 #include <netinet/in.h>

@@ -2,9 +2,9 @@
  * collective. Elements are right at both ends, in the middle, and around each
  * 2^27 of them, where messages end.
  *
- * The buffers repeat a few megabytes of memory over and over, but for the pages
- * around what is looked at, which are their own: so the test needs little
- * memory, and what is missing or at another place shows.
+ * The buffers repeat a few megabytes of memory over and over, except for the
+ * pages around the elements that are checked, which are their own: so the
+ * test needs little memory, and data that are missing or misplaced are noticed.
  *
  *   counts_beyond_31_bits_work [NAME...]     these collectives; none: all
  *

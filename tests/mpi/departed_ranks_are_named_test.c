@@ -1,5 +1,5 @@
 /* A rank calls rg_finalize while others wait for it, in the world and in a set:
- * they are told which rank it was, and sets without it go on.
+ * they get an error that names the rank, and sets without it go on.
  *
  * Covers: check.c mpi/world.c */
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* A member gives up a group that Regroup has packed into memory of its own, and
  * goes on. MPI still sends from there once the others come: they get what the
- * member has started, and its heap is left alone.
+ * member has started, and its heap is not damaged.
  *
  * Covers: stage.c mpi_comm.c */
 #include <stdlib.h>

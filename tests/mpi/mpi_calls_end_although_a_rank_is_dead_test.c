@@ -1,5 +1,5 @@
-/* What calls the functions of MPI that may wait for others, one after another:
- * the test (of the same name) kills a rank at each of them.
+/* Calls the functions of MPI that may wait for others, one after another: the
+ * test (of the same name) kills a rank at each of them.
  *
  * Covers: peer_watch.c world.c */
 #include <unistd.h>

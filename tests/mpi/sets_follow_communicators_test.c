@@ -1,7 +1,7 @@
 /* rg_set_create_mpi: a set for each communicator, in its order, made by its
- * members alone; and what is no communicator of the world is refused on all of
- * them. The world is all processes
- * but the last, so that there is one outside.
+ * members alone; and a communicator that is not of the world is refused on all
+ * of them. The world is all
+ * processes except the last, so that one is outside.
  *
  * Covers: mpi/program.c among.c */
 #include "tests/mpi/mpi_check.h"

@@ -4,7 +4,7 @@ within its steps: another launch follows, and no committed step is lost.
 
     launches_survive_deaths_at_any_moment_test.py [TRIES [SEED [HOSTS]]]
 
-plays for as long as somebody wants to; it prints each try.
+runs for as long as you like; it prints each try.
 
 Covers: mpirun/mpirun.c sweep.c proxies.c ranks.c fabric.c rank_cmd.c
 plan.c

@@ -1,7 +1,7 @@
-"""A host in each cloud: what its metadata service says is heard, advice is shown
-and not acted upon, an answer that is none is a failure that is said once, and a
-notice drains that host and no other, with no step rolled back. An event of
-Azure is acknowledged once its host has left.
+"""A host in each cloud hears its metadata service: advice is shown and not
+acted upon, an invalid answer is a failure that is reported once, and a notice
+drains that host and no other, with no step rolled back. An event of Azure is
+acknowledged once its host has left.
 
 Covers: aws.c azure.c gcp.c web.c doctor_notice.c open_job.c"""
 

@@ -1,5 +1,5 @@
-"""--notice auto, the default: the firmware's words say which metadata service
-is asked; without them no address is. A service that gives no answer delays no
+"""--notice auto, the default: the firmware says which metadata service to ask;
+if it names none, no address is asked. A service that gives no answer delays no
 start. A notice to the host that runs the job's etcd stops the job with 143.
 
 Covers: dmi.c"""

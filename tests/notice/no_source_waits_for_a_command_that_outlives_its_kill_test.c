@@ -1,7 +1,7 @@
-/* A command whose end nobody sees, as that of one which hangs in the kernel,
- * stops neither the loop nor the other sources; no second one is begun beside
- * it, and the next round after its end asks again. Here a tracer that does not
- * look keeps the end of the command back.
+/* A command that SIGKILL does not end, because it hangs in the kernel, stops
+ * neither the loop nor the other sources; no second one is started beside it,
+ * and the next round after its end asks again. Here a tracer that does not
+ * wait for the command delays its end.
  *
  * Covers: command.c notice.c */
 #include <limits.h>

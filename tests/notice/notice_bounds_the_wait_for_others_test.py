@@ -1,6 +1,6 @@
-"""A host with a notice without which --min can't be met trains on until its time
-is nearly over, and then leaves all the same. The others wait, and go on once
-another host has come.
+"""A host with a notice, without which --min can't be met, goes on training
+until its time is nearly over, and then leaves all the same. The others wait,
+and go on once another host has come.
 
 Covers: noticed.c notice.c"""
 

@@ -1,7 +1,7 @@
 """A file that appears is a notice: its host leaves at a commit, with no step
-rolled back, and ends with 0; the others go on. One that is withdrawn before its
-host begins to leave is forgotten. A host that is started while one stands leaves
-again, and changes nothing.
+rolled back, and ends with 0; the others go on. One that is withdrawn before
+its host begins to leave is forgotten. A host that is started while a notice is
+in force leaves again, and changes nothing.
 
 Covers: noticed.c notice.c rounds.c"""
 

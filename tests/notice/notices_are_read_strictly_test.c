@@ -1,5 +1,5 @@
-/* What clouds and sites answer, as their documents have it, and what is none of
- * that: a failure, never a notice.
+/* Answers of clouds and sites as their documents describe them; any other
+ * answer is a failure, never a notice.
  *
  * Covers: aws.c azure.c gcp.c file.c site.c texts.c */
 #include <string.h>

@@ -1,6 +1,6 @@
-"""A server of the site and a command: each sends its host away when it says so,
-and never when it fails, answers with a page, prints what is no notice, or hangs.
-A command that hangs is killed with all that it has started.
+"""A server of the site and a command: each makes its host leave when it says
+so, but not when it fails, answers with a page, prints something else, or
+hangs. A command that hangs is killed with all that it has started.
 
 Covers: file.c site.c web.c command.c"""
 

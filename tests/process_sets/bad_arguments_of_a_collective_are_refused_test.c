@@ -1,5 +1,5 @@
 /* Arguments that can't be right on any rank: ERR_INVALID at once, with a
- * sentence, and nothing was started. And before the door.
+ * sentence, and nothing is started; also before rg_run.
  *
  * Covers: call.c */
 #include "tests/lib/world.h"

@@ -1,7 +1,7 @@
-/* fn runs from its top after a change: a set made by name is the one that
- * lives, whichever workers those ranks are by then, or whether there are so
- * many; one made without a name is another. The name is free again once the set
- * was given back everywhere; on some ranks only, it is a mismatch.
+/* fn runs from its top after a change: a set made by name is the living set of
+ * that name, whichever workers have those ranks by then, and even if there are
+ * fewer; one made without a name is a new set. The name is free again once the
+ * set was given back everywhere; on some ranks only, it is a mismatch.
  *
  * Covers: set_request.c make.c */
 #include "process_sets/among.h"

@@ -1,8 +1,9 @@
 /* A control segment has room for 255 sets of a program, and ids rise forever:
  * more sets than that follow each other, with one that lives on; what a former
- * set left in the place is never taken for the present one's. A rank that gives
- * back later than others makes the ids differ, and still all agree. Ranks that
- * have no free place in common hear of it, and two threads never take one.
+ * set left in the place is never taken for the present one's. A rank that
+ * destroys a set later than others makes the ids differ, and still all agree.
+ * Ranks without a common free place get an error, and two threads never take
+ * the same one.
  *
  * Covers: table.c among.c */
 #include "process_sets/among.h"

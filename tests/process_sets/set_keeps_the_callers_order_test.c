@@ -1,5 +1,5 @@
-/* Ranks of a set are the caller's order: subsets, reversed, single; a rank that
- * is not a member is told so at once.
+/* Ranks of a set are the caller's order: subsets, reversed, single; a call on a
+ * rank that is not a member fails at once.
  *
  * Covers: lists.c make.c */
 #include "tests/lib/world.h"

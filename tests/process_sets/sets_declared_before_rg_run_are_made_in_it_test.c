@@ -1,8 +1,9 @@
 /* An elastic program makes sets before it has any rank: they are declared, and
- * made when the first generation begins; a later worker finds its own in what
- * the others have, by name or by order, and a rule is right at once. Workers 0
- * to 2 are generation 1; worker 1 is lost, 3 comes: 0, 2, 3. Declarations that
- * differ, and ranks that the world lacks, are named on all ranks.
+ * made when the first generation begins; a later worker's declarations are
+ * matched with the others' sets, by name or by order, and a rule is right at
+ * once. Workers 0 to 2 are generation 1; worker 1 is lost, 3 comes: 0, 2, 3.
+ * Declarations that differ, and ranks that the world lacks, are named on all
+ * ranks.
  *
  * Covers: declared.c */
 #include "tests/lib/world.h"

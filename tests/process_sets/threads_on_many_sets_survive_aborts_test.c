@@ -1,6 +1,6 @@
 /* Five sets, one thread on each at every member, random operations whose
- * results are known; the generation is aborted at a random moment, everybody
- * meets in the next one with other ranks, and the last one runs to its end.
+ * results are known; the generation is aborted at a random moment, all members
+ * meet in the next one with other ranks, and the last one runs to its end.
  *
  * Covers: sets.c table.c */
 #include <time.h>

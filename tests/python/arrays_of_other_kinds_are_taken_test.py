@@ -1,6 +1,6 @@
 """DLPack tensors (by a producer of the test's own) and buffers of array,
-bytearray and memoryview are sent and filled like numpy arrays, without numpy
-being there; each result is of the kind that was sent.
+bytearray and memoryview are sent and filled like numpy arrays, also without
+numpy; each result is of the kind that was sent.
 
 Covers: _buffers.py"""
 import array

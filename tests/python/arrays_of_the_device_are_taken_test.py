@@ -1,9 +1,9 @@
 """Arrays with __cuda_array_interface__, and those that have DLPack on a CUDA
 device, are device memory: collectives go by NCCL in the stream that the call
 or one of the arrays names, in which DLPack's are made ready, and a registered
-one is committed. Refused are host and device arrays in one call, arrays in
-different streams where the call names none, what is no stream, and a new
-result of a kind that nobody can make. A set of the device has its communicator
+one is committed. Calls that mix host and device arrays, or arrays in different
+streams without naming one, are refused, and so are invalid streams and new
+results of a kind that can't be made. A set of the device has its communicator
 from the start, and device_info tells what was opened. On the stand-in for CUDA
 and NCCL.
 

@@ -1,5 +1,5 @@
-"""An array that is not equal on all ranks, and one that no step changes, are
-named in a warning; not those that were added as such.
+"""An array that differs between ranks, and one that no step changes, are
+named in a warning, unless they were added as such.
 
 Covers: _state.py compare.c"""
 import pyjob

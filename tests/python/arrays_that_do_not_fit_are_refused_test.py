@@ -1,5 +1,6 @@
-"""What is no array, or not one that a collective can take, is refused before
-anything starts, in a sentence that names the call and the remedy.
+"""An object that is not an array, or an array that a collective can't take, is
+refused before anything starts, in a sentence that names the call and the
+remedy.
 
 Covers: _buffers.py"""
 import pyjob

@@ -1,5 +1,5 @@
-"""What save wrote, load fills in, with its step; before the first there is
-None, and other arrays are refused.
+"""load restores what save wrote, and returns its step; before the first
+checkpoint it returns None, and other arrays are refused.
 
 Covers: _state.py state/load.c"""
 import sys

@@ -1,6 +1,7 @@
 """Every collective, with every type and op that go together, gives what numpy
-computes from all ranks' arrays: in new arrays, into out, in place, of no row,
-of uneven parts, started and waited for; counts may be integers of a byte.
+computes from all ranks' arrays: in new arrays, into out, in place, with no
+rows, with uneven parts, started and waited for; counts may be integers of one
+byte.
 
 Covers: _sets.py"""
 import itertools

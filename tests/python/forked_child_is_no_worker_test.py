@@ -1,7 +1,7 @@
 """A child that was forked from a worker says so at every call, also when it
 looks at its parent's requests, for which another thread may have waited, and
-ends with no trace: its parent's requests, arrays and sets go on. Nor does one
-that crashes cost its parent the place in the world.
+ends without a trace: its parent's requests, arrays and sets go on. A child
+that crashes does not cost its parent its place in the world either.
 
 Covers: _context.py"""
 import gc

@@ -1,7 +1,7 @@
 """A training function or one of on_reset, on_commit or on_break that is a
 coroutine or a generator, whose body a call does not run, is refused at once,
-and where a wrapper hides it by run: else the job would be done, with nothing
-trained.
+or by run if a wrapper hides it: otherwise the job would be done without any
+training.
 
 Covers: _state.py _context.py"""
 import sys

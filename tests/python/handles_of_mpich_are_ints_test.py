@@ -1,6 +1,6 @@
 """The communicators of MPICH, whose handles are ints and not pointers, are
-handed over both ways. Debian has no mpi4py for MPICH: what of mpi4py the
-package asks for is played here, over libmpich itself. And under its mpirun
+handed over both ways. Debian has no mpi4py for MPICH: the part of mpi4py that
+the package uses is imitated here, over libmpich itself. And under its mpirun
 init alone makes the world, initialises MPI and finalizes it, and a session
 makes one without MPI_Init.
 

@@ -1,5 +1,5 @@
 """A signal whose handler raises while an operation is started: the operation
-may run, and then its arrays are there until it has completed, no longer.
+may run, and then its arrays are kept until it has completed, no longer.
 
 Covers: _sets.py _buffers.py"""
 import gc

@@ -1,5 +1,5 @@
 """join: ranks with fewer batches add nothing to the others' allreduces, an
-average still divides by all, and everyone learns who joined last.
+average still divides by all, and all ranks learn which one joined last.
 
 Covers: _sets.py"""
 import pyjob

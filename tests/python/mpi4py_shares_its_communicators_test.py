@@ -1,7 +1,8 @@
 """Beside mpi4py: the world of init is its communicator, in that one's order,
 or MPI_COMM_WORLD; sets come from communicators and communicators from sets;
-traffic of the program's own goes on; what is no communicator is refused, and
-so is another MPI's mpirun, under which each process would be a world of one.
+the program's own traffic goes on; an object that is not a communicator is
+refused, and so is another MPI's mpirun, under which each process would be a
+world of one.
 
 Covers: _mpi.py"""
 import sys

@@ -1,5 +1,5 @@
-"""Integers that the C side has no room for are refused, where ctypes would cut
-them off without a word and take another rank or colour, and so are names with
+"""Integers that the C side has no room for are refused, where ctypes would
+silently truncate them and use another rank or colour, and so are names with
 a NUL; numpy's integers, lists for shapes and times that never end are taken.
 
 Covers: _numbers.py"""

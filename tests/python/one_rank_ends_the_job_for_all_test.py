@@ -1,6 +1,6 @@
 """State.stop on one rank ends the job for all at the step that is under way:
-it is committed, nobody begins another one, the job is done and its last step is
-a checkpoint.
+it is committed, no rank begins another one, the job is done, and its last step
+is a checkpoint.
 
 Covers: _context.py"""
 import sys

@@ -1,7 +1,8 @@
 """Sets that an elastic program makes before run are declared, and are there in
-it, by ranks and by rule; a split has no ranks to split before. What a rule's
-function raises there is raised once, whichever of two that were declared under
-a name it is, and also by the call that finds the set again.
+it, by ranks and by rule; a split has no ranks to split before. An exception
+from a rule's function there is raised once, whichever of two functions
+declared under one name it comes from, and also by the call that finds the set
+again.
 
 Covers: _sets.py"""
 import pyjob

@@ -1,6 +1,6 @@
 """Sets by rule, by split and by ranks: their members, order and names; ranks
-translated between them, lists of them; what a colour function raises is
-raised, and a destroyed set says so.
+translated between them, lists of them; an exception from a colour
+function is raised, and a destroyed set says that it is destroyed.
 
 Covers: _sets.py"""
 import pyjob

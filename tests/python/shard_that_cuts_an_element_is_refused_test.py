@@ -1,5 +1,5 @@
-"""Shards of an array whose align is no multiple of its elements' size: each
-rank is told, also the one whose shard is cut at its end only.
+"""Shards of an array whose align is no multiple of its elements' size: every
+rank gets the error, also one whose shard is cut at its end only.
 
 Covers: _state.py"""
 import pyjob

@@ -1,5 +1,5 @@
 """A SHARDED array: the slices of all ranks are the whole, and after a kill and
-a join each rank has what the others had committed of its new one.
+a join each rank's new slice holds what the others had committed of it.
 
 Covers: _state.py"""
 import pyjob

@@ -1,6 +1,6 @@
-"""What the handler of a signal raises that comes while run waits for another
-worker, or as the training function has just returned, is raised by run, with
-whose end the worker's begins; its slot starts again, and the job goes on.
+"""If a signal's handler raises while run waits for another worker, or just
+after the training function has returned, run raises that exception and the
+worker ends; its slot starts again, and the job goes on.
 
 Covers: _state.py _wait.py"""
 import os

@@ -1,6 +1,6 @@
 """Tensors of torch in host memory are sent and filled, bfloat16 and half
 included; results are tensors. One that needs a gradient is refused, as torch
-has it.
+would do.
 
 Covers: _buffers.py"""
 import pyjob

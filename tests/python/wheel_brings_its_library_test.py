@@ -1,8 +1,8 @@
-"""A wheel that is built without network carries the library, and a program of
-a job finds it there: with no source tree, no REGROUP_LIBRARY, and nothing in
-the loader's path. One without a library says how to name one. The commands of
-the README work in a fresh virtual environment, and a library that is not there
-is named.
+"""A wheel built without a network carries the library, and a job's program
+finds it there: without a source tree, without REGROUP_LIBRARY, and with
+nothing in the loader's path. One without a library says how to name one. The
+commands of the README work in a fresh virtual environment, and a library that
+is not there is named.
 
 Covers: setup.py"""
 import glob

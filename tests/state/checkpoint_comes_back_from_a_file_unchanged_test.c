@@ -1,6 +1,6 @@
-/* What is written to a directory is read again with the same head, tables and
- * bytes, for sizes around a page and a chunk; pieces of one buffer come back
- * as one.
+/* A checkpoint that is written to a directory is read again with the same head,
+ * tables and bytes, for sizes around a page and a chunk; pieces of one buffer
+ * come back as one.
  *
  * Covers: checkpoint_dir.c */
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* Where shards are copied to other hosts a commit may be saved over only when
- * all copies of a later one are stored: not when its own are. The page says
+/* If shards are copied to other hosts, a commit may be overwritten only when
+ * all copies of a later one are stored, not when its own are. The page says
  * what is stored, and this test writes the page.
  *
  * Covers: state.c */

@@ -1,5 +1,5 @@
-/* A checkpoint with any one bit flipped, cut anywhere, or with something after
- * it is refused with a sentence; so are heads that lie under a right hash.
+/* A checkpoint with any one bit flipped, cut anywhere, or followed by other
+ * bytes is refused with a sentence; so are false heads under a right hash.
  *
  * Covers: state/checkpoint.c checkpoint_data.c hash.c */
 #include <stdlib.h>

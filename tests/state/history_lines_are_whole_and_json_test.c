@@ -1,5 +1,6 @@
 /* A history is one JSON object per line, each written at once, also by several
- * threads; names with quotes are escaped; without a directory it is nothing.
+ * threads; names with quotes are escaped; without a directory nothing is
+ * written.
  *
  * Covers: history.c */
 #include "tests/check.h"

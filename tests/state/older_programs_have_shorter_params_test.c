@@ -1,5 +1,5 @@
 /* A params struct of a program that was compiled with the header of 0.1.0 is
- * taken, with defaults for what it lacks, whatever its padding holds; one
+ * accepted, with defaults for missing fields, whatever its padding holds; one
  * shorter than that, or longer than this library's, is refused, and the
  * sentence says which size is right.
  *

@@ -1,7 +1,7 @@
 /* A worker left at commit X by agreement, so that its memory is X. It comes
- * back when the job stands at Y, whose copy here is damaged, so that restoring
- * it fails half-way; then the world resumes from X. Memory must be X, not what
- * of Y had arrived.
+ * back when the job is at Y, whose copy here is damaged, so that restoring it
+ * fails half-way; then the world resumes from X. Memory must be X, without the
+ * parts of Y that had arrived.
  *
  * Covers: state.c */
 #include <string.h>

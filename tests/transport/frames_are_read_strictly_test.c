@@ -1,5 +1,5 @@
-/* Heads and blocks that are no frames are told from those that are, whatever
- * lengths they say, and nothing beyond the bytes is read.
+/* Malformed heads and blocks are told from frames, whatever lengths they
+ * give, and nothing beyond the bytes is read.
  *
  * Covers: frame.c */
 #include "sdk/transport/tcp/frame.h"

@@ -1,5 +1,5 @@
-/* A line may name a segment whose mapping is still on its way to a peer: that
- * peer's operation waits for it, and is right once it has arrived.
+/* A descriptor may name a segment whose mapping is still on its way to a peer:
+ * that peer's operation waits for it, and is right once it has arrived.
  *
  * Covers: mapping.c zero_copy.c */
 #include "tests/lib/world.h"

@@ -1,5 +1,5 @@
-/* Which segment does memory lie in? In one that holds all of it, and of its
- * owner: others map that one somewhere else.
+/* Memory belongs to a segment that holds all of it, in the owner's
+ * addresses: others map the segment somewhere else.
  *
  * Covers: mapping.c */
 #include "sdk/transport/transport.h"

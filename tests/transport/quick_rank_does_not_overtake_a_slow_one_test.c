@@ -1,7 +1,7 @@
 /* Small operations have no second barrier: a rank may be done with one, and
  * have published its data of the next, before another has read the first. The
- * slow rank stands still between its line and its reading (its engine's lock is
- * held), and must still get what belongs to the first.
+ * slow rank stops between posting and reading (its engine's lock is held), and
+ * must still get the data of the first.
  *
  * Covers: flags.c staged.c inline.c */
 #include "tests/lib/world.h"

@@ -1,4 +1,4 @@
-/* The world of one: every collective leaves what it was given.
+/* The world of one: every collective returns the data that it was given.
  *
  * Covers: self.c */
 #include "sdk/transport/transport.h"

@@ -1,5 +1,5 @@
-/* Sets over several hosts: whose order goes to and fro between hosts, within
- * one host of many, with one member on each host, all at the same time and with
+/* Sets over several hosts: in an order that alternates between hosts, inside
+ * one host of many, with one member on each host; all at the same time, with
  * operations of every size in flight on each.
  *
  * Covers: topology.c native/open.c */

@@ -1,7 +1,7 @@
 /* A worker in the next generation connects to one that is still in the former:
- * it is told to come again, neither reports anything, and it goes on as soon as
- * the other has followed, even if that takes longer than it tries to reach a
- * worker that does not answer. A worker that is behind is not let in.
+ * it is told to try again, neither reports anything, and it goes on as soon as
+ * the other has followed, even if that takes longer than the time limit for
+ * a worker that does not answer. A worker that is behind is not let in.
  *
  * Covers: listener.c handshake.c */
 #include <time.h>

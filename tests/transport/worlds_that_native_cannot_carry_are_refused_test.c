@@ -1,4 +1,4 @@
-/* native says what it can't do in one sentence, and gives everything back.
+/* native says in one sentence what it can't do, and releases everything.
  *
  * Covers: native/open.c shm.c */
 #include <unistd.h>

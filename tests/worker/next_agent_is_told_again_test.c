@@ -1,7 +1,7 @@
-/* An agent reads what a worker says and is killed before it acts on it; the
- * next one greets with AGAIN. The worker says where it stands, and says again
- * what nobody has answered: a registration, with its number, and that its
- * generation is broken; but not of a generation that it has left. The agent is
+/* An agent reads a worker's message and is killed before it acts on it; the
+ * next one greets with AGAIN. The worker reports its state and repeats what
+ * has no answer yet: a registration, with its number, and the report that
+ * its generation is broken, unless it has left that generation. The agent is
  * this test, the worker its child.
  *
  * Covers: segments.c thread.c futex.c shm.c sock.c */

@@ -1,5 +1,6 @@
 /* Without an agent the world is one process, and everything in the header works
- * or says why not: rg_alloc and rg_free, on_reset, the step's end, rg_run.
+ * or says why it does not: rg_alloc and rg_free, on_reset, the step's end,
+ * rg_run.
  *
  * Covers: door.c worker/run.c */
 #include <sys/wait.h>
