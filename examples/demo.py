@@ -43,7 +43,7 @@ def parse_flags():
     flags.add_argument("--epochs", type=int, default=EPOCHS)
     given = flags.parse_args()
     if given.workers < 2:
-        flags.error("--workers: a killed worker leaves nobody below 2")
+        flags.error("--workers: at least 2: one of them is killed")
     given.build = os.path.abspath(given.build)
     if given.svg is None:
         given.svg = os.path.join(given.build, "demo.svg")

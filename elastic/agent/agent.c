@@ -457,7 +457,7 @@ static rg_status open_port(rg__agent *a)
     const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
     rg_status st = RG_ERR_SYSTEM;
     if (a->params->is_one_host)
-        return rg__beat_open(a); /* and hears nobody */
+        return rg__beat_open(a); /* and hears no other */
     for (int i = 0; a->port != 0 && st != RG_OK && i < OLD_TRIES; i++) {
         if (i > 0)
             nanosleep(&pause, NULL); /* a child of the dead one has it still */

@@ -52,10 +52,10 @@ typedef struct rg__command {
     int (*run)(rg__cli *cli);
 } rg__command;
 
-/* Read settings from the environment, the file and the flags, which end at the
- * first word that is none where that is a program. argv[0] is the command's
- * name. ERR_INVALID: an
- * unknown flag or a bad value. Close it in any case. */
+/* Read settings from the environment, the file and the flags; where a program
+ * may follow, flags end at the first word that is not a flag. argv[0] is the
+ * command's name. ERR_INVALID: an unknown flag or a bad value. Close it in any
+ * case. */
 rg_status rg__cli_open(rg__cli *cli, const char *command, int argc,
                        char **argv);
 void rg__cli_close(rg__cli *cli);

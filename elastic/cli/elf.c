@@ -35,7 +35,7 @@ static const Elf64_Phdr *segment(const file *f, const Elf64_Ehdr *head,
     return NULL;
 }
 
-/* NULL: it is none, or not whole. */
+/* NULL: not an ELF file, or not whole. */
 static const Elf64_Dyn *dynamic(const file *f, const Elf64_Ehdr *head,
                                 size_t *n_p)
 {

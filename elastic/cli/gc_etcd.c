@@ -230,8 +230,8 @@ static rg_status find_next(gc *g, const char *below)
     return ask(g, txn, on_first);
 }
 
-/* The name behind `below` in the key that was found; false: it is none of a
- * job's, and is skipped. */
+/* The name behind `below` in the key that was found; false: not a key of a
+ * job; it is skipped. */
 static bool name_job(gc *g, const char *below)
 {
     job *j = &g->job;

@@ -404,7 +404,7 @@ static void add_spelling(spellings *s, const flag *f, const char *name)
         .val = 256 + (int)(f - flags)};
 }
 
-/* '+': flags end at the first word that is none, where one is a program; ':': a
+/* '+': flags end at the first other word, if a program may follow; ':': a
  * missing value is told apart from an unknown flag. */
 static void spell(spellings *s, const char *command)
 {

@@ -56,7 +56,7 @@ rg_status rg__endpoints_read(rg__etcd *etcd, const char *text);
 /* Files for TLS are refused beside an endpoint that is not encrypted. */
 rg_status rg__endpoints_check_tls(const rg__etcd *etcd,
                                   const rg__etcd_params *params);
-/* The socket of an endpoint unix://PATH; NULL: it is none. */
+/* The socket of an endpoint unix://PATH; NULL: it is not of that form. */
 const char *rg__etcd_socket(const char *endpoint);
 /* Where a path of the gateway is at an endpoint, for rg__http_post. */
 void rg__etcd_url(const char *endpoint, const char *path,

@@ -199,7 +199,7 @@ static bool read_nested_fault(const json_t *error, rg__json_fault *fault)
 }
 
 /* A gateway of its second version (etcd 3.5 of Debian 13, etcd 3.6) writes a
- * code and a message, and no "error". A reply that is none has no code. */
+ * code and a message, and no "error". Other replies have no code. */
 static bool read_plain_fault(const json_t *reply, rg__json_fault *fault)
 {
     return json_object_get(reply, "code") == NULL ||

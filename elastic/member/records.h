@@ -449,8 +449,8 @@ typedef struct rg__key {
 /* Malloc'd, as is what all keys of that kind begin with. */
 char *rg__record_key(const char *prefix, rg__key key);
 char *rg__record_keys(const char *prefix, rg__key_kind kind);
-/* What stands behind the prefix, as a key; its name is borrowed from there.
- * false: it is none of ours. */
+/* The text after the prefix, as a key; its name is borrowed from there.
+ * false: not one of our keys. */
 bool rg__record_key_read(const char *text, rg__key *key);
 
 bool rg__same_member(rg__member_id a, rg__member_id b);

@@ -84,7 +84,7 @@ bool rg__resume_needs_line(const rg__snapshot *s, const rg__line *line)
            is_ancestor(s, &s->line[first], line);
 }
 
-/* -------------------------------------------------------------- who has what
+/* ---------------------------------------------------------- what each host has
  */
 
 /* The acks of one generation, and one commit. */

@@ -42,7 +42,7 @@ typedef struct rg__web {
     rg__web_step (*take)(rg__source *s, const rg__http_result *result,
                          rg__notice *n);
     void (*acknowledge)(const rg__source *s, rg__web_request *r); /* NULL:
-                                                             nobody wants it */
+                                                             not wanted */
 } rg__web;
 
 typedef struct rg__source_kind {

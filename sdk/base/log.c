@@ -210,7 +210,7 @@ static void write_text(const char *room, const char *sentence)
 
 /* -------------------------------------------------------------------- JSON */
 
-/* Bytes of the UTF-8 sequence that begins here; 0: it is none. */
+/* Bytes of the UTF-8 sequence that begins here; 0: there is none. */
 static size_t sequence(const unsigned char *s)
 {
     static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};

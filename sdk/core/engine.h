@@ -1,9 +1,9 @@
 /* The engine: operations in flight, and the threads that advance them.
  *
  * A channel is a set's queue: operations on it run in start order, and a late
- * channel delays no other. Progress is made by whoever holds the engine's
- * lock: the Regroup thread (rg__engine_progress), and user threads that wait
- * (rg_wait helps). Buffers are touched only under that lock, so after
+ * channel delays no other. Progress is made by the thread that holds the
+ * engine's lock: the Regroup thread (rg__engine_progress), and user threads
+ * that wait (rg_wait helps). Buffers are touched only under that lock, so after
  * rg__engine_leave has returned nothing here stores for the old generation.
  *
  * Lock order: engine.lock is the innermost lock of the library. */
@@ -122,7 +122,7 @@ rg_status rg__req_of_device(rg__engine *engine, rg__device *device,
 rg_status rg__req_note_device(rg__channel *channel, rg__device *device,
                               rg_req **req_p);
 void rg__req_launched(rg_req *req, rg_status st, const rg__ticket *ticket);
-/* Nobody waits for it. */
+/* No thread will wait for it. */
 void rg__req_drop(rg_req *req);
 
 /* Note an operation for a group; nothing is started. */

@@ -5,8 +5,8 @@
 
 #define LINGER_NS     (1 * RG__MS)
 #define LINGER_ROUNDS 5
-/* So many prompt waits, and long operations wake nobody; counting stops at the
- * second number, so that a single late wait does not end that. */
+/* After so many prompt waits, long operations wake no thread; counting stops
+ * at the second number, so that a single late wait does not end that. */
 #define PROMPT_WAITS      8
 #define PROMPT_WAITS_MOST (2 * PROMPT_WAITS)
 #define AT_ONCE_NS        (20 * RG__MS / 1000) /* what waking a thread takes */

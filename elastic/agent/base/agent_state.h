@@ -114,9 +114,9 @@ typedef struct rg__slot {
     bool has_rested;    /* when that was killed: it had no worker any more */
     uint64_t unable_ns; /* no process could be started since; 0: one could */
     uint64_t died_in;   /* the generation that it computed in, 0: none */
-    char oom_file[192]; /* counts what the kernel kills for want of memory where
-                           it runs, "": nothing does */
-    uint64_t oom_kills; /* that are no news */
+    char oom_file[192]; /* counts kills for lack of memory in its control group,
+                           "": there is no such file */
+    uint64_t oom_kills; /* that are known already */
     rg__timer *respawn, *fence, *reap, *hold;
     rg__timer *orphan; /* an adopted child has ended, and its code is on its
                           way from the supervisor */

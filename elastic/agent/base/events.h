@@ -98,7 +98,7 @@ typedef struct rg__events {
                                  bool is_alive); /* it bears our name */
     void (*no_etcd_changed)(
         rg__agent *a); /* the hosts that etcd does not answer */
-    void (*leader_missed)(rg__agent *a); /* nobody leads */
+    void (*leader_missed)(rg__agent *a); /* no agent leads */
     void (*paths_judged)(rg__agent *a);  /* between this host and the world */
     /* The leader knows why a generation ends from a host that can't publish
      * it. */

@@ -210,7 +210,7 @@ void rg__last_begin(rg__agent *a)
     v->is_last = true;
     rg__generation_note_steps(a); /* while their pages are here */
     v->said[0] = v->error[0] = '\0';
-    rg__shares_asked(v); /* a copy that nobody has ordered yet is let go */
+    rg__shares_asked(v); /* a copy that was not ordered yet is dropped */
     rg__timer_set(v->calm, 0);
 }
 

@@ -344,7 +344,7 @@ static rg_status watch_writer(rg__saver *v)
     return st;
 }
 
-/* Who owns which shard is in the proposal, which is not kept for ever. */
+/* The owner of each shard is in the proposal, which is not kept forever. */
 static rg_status check_world(const rg__saver *v)
 {
     const rg__proposal *p =

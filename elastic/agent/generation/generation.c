@@ -3,7 +3,7 @@
  *
  *   cur proposes g   abort what is broken, announce what is not, hand every
  *                    local member its place and a fresh control segment
- *   all local members have built g, and nobody here can store for an older
+ *   all local members have built g, and no process here can store for an older
  *   generation       ack g, with the complete commits of the vault
  *   cur decides g    pass the decision on
  *   commit 0 is agreed, and rank 0 is here    write that a commit is begun
@@ -128,7 +128,7 @@ static void fill_places(const rg__proposal *p, rg__prepare *m)
         address[i] = p->host[i].address;
 }
 
-/* The segment where local members meet, and behind it who is in the world. */
+/* The segment where local members meet, followed by the world's members. */
 static rg_status make_control(const rg__prepare *m, int *fd_p)
 {
     const size_t bytes =
@@ -203,7 +203,7 @@ static void hand_out(void *agent_arg)
                     rg_last_error());
 }
 
-/* Also to those who have no place in it: they leave like the others. */
+/* Also to members without a place in it: they leave like the others. */
 void rg__generation_announce(rg__agent *a, uint64_t generation)
 {
     for (int i = 0; i < a->params->slots; i++) {

@@ -16,7 +16,7 @@ void rg__generation_fin_anew(
 void rg__generation_pass_on(rg__agent *a); /* the decision, to local workers */
 void rg__generation_follow(rg__agent *a);  /* the mirror has changed */
 void rg__generation_abort(rg__agent *a, uint64_t generation);
-/* How far workers here have come: what a vault holds beyond that is none. */
+/* How far workers here have come: later commits in a vault don't count. */
 void rg__generation_note_steps(rg__agent *a);
 /* The next step end becomes a commit, with which members leave. */
 void rg__generation_announce(rg__agent *a, uint64_t generation);

@@ -1,7 +1,7 @@
 /* A host that is not in the world proves the paths between itself and the world
- * before its workers come to the door: a proposal that names it stops everybody
- * until it has built, and a path that loses large packets, or one direction, or
- * one port, would make it fail again and again.
+ * before its workers come to the door: a proposal that names it stops all
+ * members until it has built, and a path that loses large packets, or one
+ * direction, or one port, would make it fail again and again.
  *
  *   newcomer                                  leader, then two more hosts
  *   probe (UDP, at the first only)   ->
@@ -14,11 +14,11 @@
  *   connects to these ports          ->
  *
  * The leader names the hosts: it knows which of the world live and are not
- * accused. A leader outside of the world need not be reached: after a try that
- * failed a host of the world stands in for it, another one each time, and every
- * other try begins with the leader again, as all of that world may be dead.
- * What failed is tried again after a moment, for as long as it takes; a host
- * that stays outside proves its paths again now and then. */
+ * accused. A leader outside of the world need not be reached: after a try
+ * that failed a host of the world stands in for it, another one each time,
+ * and every other try begins with the leader again, as all of that world may
+ * be dead. What failed is tried again after a moment, for as long as it
+ * takes; a host that stays outside proves its paths again now and then. */
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/hosts/peers.h"
 #include "elastic/agent/base/view.h"
@@ -249,7 +249,7 @@ static int name_hosts(const rg__agent *a, uint64_t asker,
     return n;
 }
 
-/* -------------------------------------------------------- who is asked (to) */
+/* ------------------------------------------------------ hosts to ask (`to`) */
 
 typedef struct asked {
     rg__agent *a;

@@ -2,21 +2,21 @@
  *
  *   half the budget silent        it is probed
  *   seven tenths, still silent    it is accused: lead/susp/<host>/<me>, and
- *                                 all/probe asks everybody to look
+ *                                 all/probe asks all agents to probe
  *   all/probe                     every agent probes every other once and
- *                                 accuses who does not answer within a fifth of
- *                                 the budget; who has heard nobody accuses
- *                                 itself as well
- *   three tenths later            the leader drops hosts until all who stay
+ *                                 accuses each that does not answer within a
+ *                                 fifth of the budget; a host that hears no
+ *                                 other accuses itself as well
+ *   three tenths later            the leader drops hosts until all that stay
  *                                 hear each other (member/links.c: when whole
- *                                 rounds count); is the leader itself among
- *                                 them, whoever accuses it deletes its key; so
- *                                 does whoever finds the leader's agent gone
+ *                                 rounds count); if the leader itself is among
+ *                                 them, its accusers delete its key; so does an
+ *                                 agent that finds the leader's agent gone
  *
  * A host whose kernel says that the agent's port is shut has only lost its
  * agent: it is accused when --agent-grace has passed, or, like any that is
  * silent, when a worker there has let go of a connection too, or the generation
- * is broken, or its launch over, and everybody waits. An accusation is
+ * is broken, or its launch over, and all hosts wait. An accusation is
  * withdrawn when a probe is answered, and all of them when this agent finds
  * that it was late itself. Without etcd nothing is accused. */
 #include "elastic/agent/hosts/hosts.h"

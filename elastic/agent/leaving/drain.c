@@ -2,7 +2,7 @@
  *
  *   drain   our record says so; the leader proposes a world without us; our
  *           workers leave at the commit that ends their step; we go when that
- *           world is decided and nobody fetches a commit from us
+ *           world is decided and no host fetches a commit from us
  *   leave   at once: workers are ended, the others go back to their last commit
  *
  *   fail    the same with a code, for what the agent can't survive; the last

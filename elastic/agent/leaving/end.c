@@ -270,7 +270,7 @@ static void end_at_once(rg__agent *a)
     hurry(a);
 }
 
-/* Somebody has pressed Ctrl-C, and nothing seems to happen. */
+/* A user has pressed Ctrl-C, and nothing seems to happen. */
 static void say_step(rg__agent *a)
 {
     const uint64_t now = rg__now_ns();

@@ -11,7 +11,7 @@ struct rg__leaving {
     /* drain and notices */
     uint64_t drain_end_ns;
     rg__timer *drain_timer;
-    rg__notices *notices; /* NULL: nobody is asked */
+    rg__notices *notices; /* NULL: no source is asked */
     rg__timer *notice_timer;
     bool has_passed_over; /* a notice, since the program is static */
 

@@ -133,7 +133,7 @@ void rg__notice_look(void *agent_arg)
     rg__agent *a = agent_arg;
     const uint64_t now = rg__now_ns();
     due d;
-    if (rg__life_is_over(a)) { /* all who had to hear it have */
+    if (rg__life_is_over(a)) { /* all sources have been told */
         a->on->settled(a);
         return;
     }

@@ -1,6 +1,6 @@
-/* What an MPI would look for in vain: on a host without a fabric Open MPI
- * spends more time on the search for one, and on the list of all devices, than
- * on all the rest of its start. */
+/* Hardware that this host lacks: without a fabric Open MPI spends more
+ * time looking for one, and listing all devices, than on the rest of its
+ * start. */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 
 #include <dirent.h>

@@ -211,7 +211,7 @@ static bool is_any_dumping(const rg__agent *a)
     return false;
 }
 
-/* Others may go on without this host; nobody here can. */
+/* Others may go on without this host; the workers here can't. */
 static void await_sweep(rg__agent *a, pid_t left)
 {
     const struct rg__launches *l = a->launches;

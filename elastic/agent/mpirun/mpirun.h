@@ -31,8 +31,8 @@ void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation);
 /* A generation begins: say which launch, where, and from which step. */
 void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line);
 
-/* Messages of a launch's processes; false: it is none of these. Owns the
- * socket, then. */
+/* Messages of a launch's processes; false: another message. If true,
+ * owns the socket. */
 bool rg__mpirun_called(rg__agent *a, int sock, const void *bytes, size_t n,
                        pid_t pid);
 /* Another agent's frame: start a daemon of the MPI. */
@@ -43,7 +43,7 @@ bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
  * when the job is done; `settled` is said then. */
 bool rg__mpirun_is_running(rg__agent *a);
 void rg__mpirun_kill(rg__agent *a);
-/* What SIGKILL does not end is nobody's any more. */
+/* The agent gives up processes that SIGKILL does not end. */
 void rg__mpirun_leave_behind(rg__agent *a);
 /* The job is done: its ranks have some time to end. */
 void rg__mpirun_done(rg__agent *a);

@@ -2,7 +2,7 @@
  * They are in directories of the launch's own, which bear the same names on all
  * its hosts, since an MPI hands its settings on, and which are removed when
  * nothing of the launch lives here any more. Its agent holds a lock of each:
- * one that nobody holds is a dead job's. */
+ * a directory whose lock is free is a dead job's. */
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun_parts.h"
 

@@ -180,7 +180,7 @@ static rg_status start_child(rg__slot *s)
     close(out[1]);
     close(err[1]);
     if (st != RG_OK)
-        rg__output_close(s); /* of nobody */
+        rg__output_close(s); /* no process has it */
     return st;
 }
 
@@ -235,7 +235,7 @@ static void begin_start(rg__slot *s)
     s->saved.death[0] = '\0';
     s->died_in = 0;
     s->saved.started_ns = rg__now_ns();
-    rg__slot_save(s); /* before its output: one of an older start is nobody's */
+    rg__slot_save(s); /* before its output, which belongs to this start */
 }
 
 static void start(void *arg)
@@ -395,7 +395,7 @@ void rg__slots_pause(rg__agent *a, bool pauses)
 
 void rg__slot_kill(const rg__slot *s)
 {
-    if (s->saved.child > 0) /* 0 would be everybody */
+    if (s->saved.child > 0) /* 0 would be this process group */
         kill(-s->saved.child, SIGKILL);
     signal_worker(s, SIGKILL);
 }
@@ -723,8 +723,8 @@ void rg__slot_note_group(rg__slot *s, pid_t pid)
     s->oom_kills = rg__cgroup_oom_kills(s->oom_file);
 }
 
-/* The kernel has killed it for want of memory. It counts before it kills; each
- * kill is one worker's. */
+/* The kernel has killed it for lack of memory. The kernel counts before it
+ * kills; each kill belongs to one worker. */
 static bool take_oom_kill(rg__slot *s)
 {
     rg__agent *a = s->a;
@@ -739,8 +739,8 @@ static bool take_oom_kill(rg__slot *s)
     return true;
 }
 
-/* Somebody has ended it with SIGKILL or SIGTERM: a preemption, a person. How a
- * program in a wrapper ended is not known here. */
+/* SIGKILL or SIGTERM from outside: a preemption, a person. How a program in a
+ * wrapper ended is not known here. */
 static bool is_ended_from_outside(rg__slot *s)
 {
     const bool is_signal = s->saved.exit_code == 128 + SIGKILL ||

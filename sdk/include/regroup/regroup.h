@@ -408,7 +408,7 @@ typedef struct rg_op_params {
  * Deadlines. An operation that has not completed timeout_ms after its start is
  * given up by all members. Under an agent, this worker reports the missing
  * ranks as the reason to end the generation: every member gets ERR_PEER_LOST,
- * an elastic job goes on in a new generation (with the same workers if nobody
+ * an elastic job goes on in a new generation (with the same workers if none
  * is dead), and a static job ends. Without an agent, this operation and all
  * others on the set end with ERR_TIMEOUT here, this rank can't use the set any
  * more, and its peers wait until their own deadlines.

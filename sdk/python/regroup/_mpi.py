@@ -2,7 +2,8 @@
 libregroup_mpi of their MPI's flavour is loaded when needed.
 
 A handle is a pointer in Open MPI and an int in MPICH, so its class is asked
-for. mpi4py is never imported here: who has a communicator has imported it.
+for. mpi4py is never imported here: a program with a communicator has
+imported it.
 """
 
 from __future__ import annotations

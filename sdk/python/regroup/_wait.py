@@ -127,8 +127,8 @@ class Request(typing.Generic[Result]):
         self._context = context
         self._finish = finish
         self._answer: tuple[Result | None, BaseException | None] | None = None
-        self._over: threading.Event | None = None  # for who looks on
-        self._lock = threading.Lock()  # of who waits in the library
+        self._over: threading.Event | None = None  # for other threads
+        self._lock = threading.Lock()  # of the waiting thread
 
     def _look(self, timeout_ms: int) -> bool:
         """Wait no longer than that; has it completed, well or not?"""

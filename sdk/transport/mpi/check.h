@@ -11,7 +11,7 @@
  *   pair        a member whose count is not what another one expects is
  *               reported to all, and all give that verdict
  *   goodbye     a member that ends Regroup tells all which operation it has
- *               started last; a wait in a later one is in vain, and the engine
+ *               started last; a wait in a later one can't end, and the engine
  *               says so
  *
  * However far members are apart, a difference is found while all of them stay:

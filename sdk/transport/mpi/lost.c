@@ -82,7 +82,7 @@ bool rg__lost_in(const rg__mpi *c)
     return is_lost;
 }
 
-/* ---------------------------------------------------------------- who it is */
+/* ---------------------------------------------------- the rank that is lost */
 
 /* Set ranks of a group, at most RANKS_SHOWN; returns how many. */
 static int ranks_of(MPI_Group lost, MPI_Comm of, int *ranks)

@@ -1,4 +1,4 @@
-/* Building comms: the mapped segment, who is in it, and where each member's
+/* Building comms: the mapped segment, its members, and where each member's
  * mailbox lies. */
 #include "sdk/transport/native/native.h"
 #include "sdk/transport/inter/inter.h"

@@ -24,7 +24,7 @@
 #include "sdk/transport/shm/layout.h"
 #include "sdk/transport/tcp/net.h"
 
-/* The mapped segment and who is in it; the world's comm owns it. */
+/* The mapped segment and its members; the world's comm owns it. */
 typedef struct rg__shared {
     char *at;
     rg__layout layout;
