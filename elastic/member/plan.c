@@ -1353,10 +1353,36 @@ void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns, uint64_t to_ns)
             *since[i] += to_ns - (*since[i] > from_ns ? *since[i] : from_ns);
 }
 
-/* Of the world, or else any other host. */
+static bool is_any_of(const rg__proposal *p, int n, uint64_t host)
+{
+    for (int i = 0; i < n; i++)
+        if (find_host(&p[i], host) != NULL)
+            return true;
+    return false;
+}
+
+/* Of worlds whose hosts may hold parts, also those that have no record and no
+ * place any more. */
+static int count_holders_away(const look *l, char names[RG__CAUSE_MAX])
+{
+    const rg__snapshot *s = l->s;
+    int n = 0;
+    names[0] = '\0';
+    for (int g = s->gens - 1; g >= 0; g--) {
+        const rg__proposal *p = &s->gen[g];
+        for (int i = 0; rg__resume_may_lie_in(s, p) && i < p->host_count; i++)
+            if (!is_any_of(p + 1, s->gens - 1 - g, p->host[i].id) &&
+                may_hold_more(l, p->host[i].id, p->host[i].name))
+                add_name(names, p->host[i].name, &n);
+    }
+    add_count(names, n - NAMES_MAX);
+    return n;
+}
+
+/* Of such a world, or else any other host. */
 static bool is_anybody_away(const look *l, char names[RG__CAUSE_MAX])
 {
-    int n = count_away(l, names);
+    int n = count_holders_away(l, names);
     for (int i = 0; n == 0 && i < l->s->hosts; i++)
         if (may_hold_more(l, l->s->host[i].id, l->s->host[i].name))
             add_name(names, l->s->host[i].name, &n);

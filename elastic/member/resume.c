@@ -9,6 +9,10 @@
  * buffers are local, shard i is rank i's, and a world of another size may need
  * any of them anywhere.
  *
+ * A vault counts where a decision can name the address of its agent: a host
+ * whose lease has ended has no record for a while, but the worlds that it was
+ * in name it.
+ *
  * Holders take turns, also from one generation to the next: one that could not
  * send is not asked again at once. */
 #include "elastic/member/resume.h"
@@ -84,17 +88,90 @@ bool rg__resume_needs_line(const rg__snapshot *s, const rg__line *line)
            is_ancestor(s, &s->line[first], line);
 }
 
+static const rg__line *find_line(const rg__snapshot *s, uint64_t generation)
+{
+    for (int i = 0; i < s->lines; i++)
+        if (s->line[i].generation == generation)
+            return &s->line[i];
+    return NULL;
+}
+
+uint64_t rg__resume_first_world(const rg__line *line)
+{
+    return line->resume.generation != 0 ? line->resume.generation
+                                        : line->generation;
+}
+
+bool rg__resume_may_lie_in(const rg__snapshot *s, const rg__proposal *p)
+{
+    return find_line(s, p->generation) != NULL &&
+           p->generation >= rg__resume_first_world(&s->line[s->lines - 1]);
+}
+
+/* ------------------------------------------------------------------- sources
+ */
+
+/* A host that has acked, and where its agent is. */
+typedef struct source {
+    const rg__ack *ack;
+    rg__address address;
+    uint32_t port;
+} source;
+
+static const rg__proposal_host *find_place(const rg__snapshot *s, uint64_t host)
+{
+    for (int g = s->gens - 1; g >= 0; g--)
+        for (int i = 0; i < s->gen[g].host_count; i++)
+            if (s->gen[g].host[i].id == host)
+                return &s->gen[g].host[i];
+    return NULL;
+}
+
+static bool find_source(const rg__snapshot *s, const rg__ack *ack,
+                        source *source_p)
+{
+    const rg__host_record *host = rg__snapshot_host(s, ack->id);
+    const rg__proposal_host *place =
+        host == NULL ? find_place(s, ack->id) : NULL;
+    if (host != NULL)
+        *source_p = (source){ack, host->address, host->port};
+    else if (place != NULL)
+        *source_p = (source){ack, place->address, place->port};
+    return host != NULL || place != NULL;
+}
+
+static int by_host(const void *a, const void *b)
+{
+    const uint64_t x = ((const source *)a)->ack->id;
+    const uint64_t y = ((const source *)b)->ack->id;
+    return (x > y) - (x < y);
+}
+
 /* ---------------------------------------------------------- what each host has
  */
 
 /* The acks of one generation, and one commit. */
 typedef struct look {
     const rg__snapshot *s;
-    uint64_t generation;
+    source *source; /* by host; owned */
+    int sources;
     rg__commit_id id;
     uint32_t shards; /* that the commit has */
     bool is_local;   /* ..of local buffers, too */
 } look;
+
+static rg_status find_sources(look *l, uint64_t generation)
+{
+    l->source = calloc((size_t)l->s->acks + 1, sizeof *l->source);
+    if (l->source == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a decision");
+    for (int i = 0; i < l->s->acks; i++)
+        if (l->s->ack[i].generation == generation &&
+            find_source(l->s, &l->s->ack[i], &l->source[l->sources]))
+            l->sources++;
+    qsort(l->source, (size_t)l->sources, sizeof *l->source, by_host);
+    return RG_OK;
+}
 
 static const rg__held *held_in(const rg__ack *ack, rg__commit_id id)
 {
@@ -107,8 +184,10 @@ static const rg__held *held_in(const rg__ack *ack, rg__commit_id id)
 /* NULL: that host has not acked, or has nothing of the commit. */
 static const rg__held *held_by(const look *l, uint64_t host)
 {
-    const rg__ack *ack = rg__snapshot_ack(l->s, l->generation, host);
-    return ack != NULL ? held_in(ack, l->id) : NULL;
+    for (int i = 0; i < l->sources; i++)
+        if (l->source[i].ack->id == host)
+            return held_in(l->source[i].ack, l->id);
+    return NULL;
 }
 
 #define WHOLE UINT32_MAX /* the replicated buffers, as if they were a shard */
@@ -119,12 +198,10 @@ static bool has_part(const rg__held *held, uint32_t part)
                                           : rg__shards_have(&held->here, part));
 }
 
-/* In any acking vault, also of a host without a record. */
 static bool is_part_there(const look *l, uint32_t part)
 {
-    for (int i = 0; i < l->s->acks; i++)
-        if (l->s->ack[i].generation == l->generation &&
-            has_part(held_in(&l->s->ack[i], l->id), part))
+    for (int i = 0; i < l->sources; i++)
+        if (has_part(held_in(l->source[i].ack, l->id), part))
             return true;
     return false;
 }
@@ -133,10 +210,8 @@ static void count_shards(look *l)
 {
     l->shards = 0;
     l->is_local = false;
-    for (int i = 0; i < l->s->acks; i++) {
-        const rg__ack *ack = &l->s->ack[i];
-        const rg__held *held =
-            ack->generation == l->generation ? held_in(ack, l->id) : NULL;
+    for (int i = 0; i < l->sources; i++) {
+        const rg__held *held = held_in(l->source[i].ack, l->id);
         if (held != NULL && held->shards > l->shards)
             l->shards = held->shards;
         l->is_local |= held != NULL && held->is_local;
@@ -155,10 +230,9 @@ static bool is_all_there(look *l)
 static void find_resume(look *best)
 {
     look l = *best;
-    for (int i = 0; i < l.s->acks; i++) {
-        const rg__ack *ack = &l.s->ack[i];
-        for (int k = 0; ack->generation == l.generation && k < ack->count;
-             k++) {
+    for (int i = 0; i < l.sources; i++) {
+        const rg__ack *ack = l.source[i].ack;
+        for (int k = 0; k < ack->count; k++) {
             l.id = ack->held[k].id;
             if (rg__resume_is_later(l.id, best->id) &&
                 rg__resume_is_on_lineage(l.s, l.id) && is_all_there(&l))
@@ -178,8 +252,7 @@ static rg__fetch_plan *find_copy(rg__line *line, uint64_t to, uint64_t from)
     return NULL;
 }
 
-static rg__fetch_plan *add_copy(rg__line *line, uint64_t to,
-                                const rg__host_record *from)
+static rg__fetch_plan *add_copy(rg__line *line, uint64_t to, const source *from)
 {
     rg__fetch_plan *more =
         realloc(line->copy, sizeof *more * (size_t)(line->copies + 1));
@@ -187,24 +260,24 @@ static rg__fetch_plan *add_copy(rg__line *line, uint64_t to,
         return NULL;
     line->copy = more;
     more[line->copies] = (rg__fetch_plan){.to = to,
-                                          .from = from->id,
+                                          .from = from->ack->id,
                                           .address = from->address,
                                           .port = from->port};
     return &more[line->copies++];
 }
 
 /* The host that sends a part to that one: a host that sends to it anyway, else
- * the next holder behind `after` in the snapshot's order, in a circle. */
+ * the next holder behind `after`, in a circle. One has it: all is there. */
 static int choose_holder(const look *l, rg__line *line, uint64_t to,
                          uint32_t part, int after)
 {
     int next = -1;
-    for (int i = 1; i <= l->s->hosts; i++) {
-        const int k = (after + i) % l->s->hosts;
-        const rg__host_record *host = &l->s->host[k];
-        if (!has_part(held_by(l, host->id), part))
+    for (int i = 1; i <= l->sources; i++) {
+        const int k = (after + i) % l->sources;
+        const rg__ack *ack = l->source[k].ack;
+        if (!has_part(held_in(ack, l->id), part))
             continue;
-        if (find_copy(line, to, host->id) != NULL)
+        if (find_copy(line, to, ack->id) != NULL)
             return k;
         next = next < 0 ? k : next;
     }
@@ -217,13 +290,11 @@ static rg_status copy_part(const look *l, rg__line *line,
 {
     if (has_part(held_by(l, to->id), part))
         return RG_OK;
-    const int from = choose_holder(l, line, to->id, part, *turn);
-    if (from < 0)
-        return RG_OK; /* its record is not here yet; the sink will say so */
-    *turn = from;
-    rg__fetch_plan *copy = find_copy(line, to->id, l->s->host[from].id);
+    *turn = choose_holder(l, line, to->id, part, *turn);
+    const source *from = &l->source[*turn];
+    rg__fetch_plan *copy = find_copy(line, to->id, from->ack->id);
     if (copy == NULL)
-        copy = add_copy(line, to->id, &l->s->host[from]);
+        copy = add_copy(line, to->id, from);
     if (copy != NULL && part == WHOLE)
         copy->is_whole = true;
     else if (copy == NULL || !rg__shards_add(&copy->shards, part))
@@ -252,8 +323,7 @@ static bool needs_shard(const look *l, const rg__proposal *p, uint64_t host,
 static rg_status find_copies(const look *l, const rg__proposal *p,
                              rg__line *line)
 {
-    int turn =
-        l->s->hosts > 0 ? (int)(p->generation % (uint64_t)l->s->hosts) : 0;
+    int turn = (int)(p->generation % (uint64_t)l->sources);
     rg_status st = RG_OK;
     for (int i = 0; i < p->host_count && st == RG_OK; i++) {
         st = copy_part(l, line, &p->host[i], WHOLE, &turn);
@@ -267,10 +337,15 @@ static rg_status find_copies(const look *l, const rg__proposal *p,
 rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
                             rg__line *line)
 {
-    look l = {.s = snap, .generation = p->generation};
-    find_resume(&l);
+    look l = {.s = snap};
+    rg_status st = find_sources(&l, p->generation);
+    if (st == RG_OK)
+        find_resume(&l);
     line->resume = l.id;
-    return l.id.generation == 0 ? RG_OK : find_copies(&l, p, line);
+    if (l.id.generation != 0)
+        st = find_copies(&l, p, line);
+    free(l.source);
+    return st;
 }
 
 bool rg__resume_goes_back(const rg__snapshot *snap, const rg__line *line)

@@ -27,6 +27,13 @@ bool rg__resume_needs_line(const rg__snapshot *snap, const rg__line *line);
 /* Would that decision go back behind the resume commit of the one before? */
 bool rg__resume_goes_back(const rg__snapshot *snap, const rg__line *line);
 
+/* The world that made the commit from which that decision resumes; without one
+ * its own. */
+uint64_t rg__resume_first_world(const rg__line *line);
+/* May hosts of that world hold parts of what the next decision resumes from?
+ * Those of the first world of the newest decision, and of all since. */
+bool rg__resume_may_lie_in(const rg__snapshot *snap, const rg__proposal *p);
+
 /* Has a host of the world that was decided last acked, in the incarnation that
  * was in it, whose vault holds a commit on the lineage, or parts of one, that
  * is no older than what that world resumed from? */

@@ -176,8 +176,59 @@ static void a_shard_that_only_who_is_away_holds_is_waited_for(void)
     job_end(&j);
 }
 
+/* b went on alone from a's shard, and lost it again before it had made a commit
+ * of its own. a has neither a place nor a record any more. */
+static void a_holder_outside_of_the_newest_world_is_waited_for(void)
+{
+    const uint32_t first[] = {0}, second[] = {1};
+    job j;
+    job_begin(&j, 1, 2);
+    j.snap.begun = 1;
+    j.config.comeback_ns = COMEBACK;
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
+    job_decided(&j, 2, both + 1, 1, older);
+    job_lose_record(&j, 1);
+    job_reason(&j, 2, false, "b got no copy from a");
+    job_proposed(&j, 3, both + 1, 1, false);
+    job_ack(&j, 3, "b", &older, 1);
+    job_shards(&j, 2, second, 1);
+    wait_for_a(&j);
+    CHECK(j.plan.awaits_parts);
+    job_ack(&j, 3, "a", &older, 1);
+    job_shards(&j, 2, first, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.copies, 1);
+    CHECK_EQ(j.plan.line.copy[0].from, 1);
+    job_end(&j);
+}
+
+/* What the newest world has made lies on its own hosts. */
+static void a_host_of_an_older_world_is_not_waited_for(void)
+{
+    const uint32_t second[] = {1};
+    job j;
+    job_begin(&j, 1, 2);
+    j.snap.begun = 1;
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
+    job_decided(&j, 2, both + 1, 1, older);
+    job_decided(&j, 3, both + 1, 1, newer);
+    job_lose_record(&j, 1);
+    job_reason(&j, 3, false, "x");
+    job_proposed(&j, 4, both + 1, 1, false);
+    job_ack(&j, 4, "b", &newer, 1);
+    job_shards(&j, 2, second, 1); /* it lacks one: that is lost */
+    CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
+    job_end(&j);
+}
+
 int main(void)
 {
+    a_holder_outside_of_the_newest_world_is_waited_for();
+    a_host_of_an_older_world_is_not_waited_for();
     a_host_that_is_cut_off_comes_back_with_it();
     a_host_without_etcd_comes_back_with_it();
     nothing_older_is_decided_when_it_stays_away();

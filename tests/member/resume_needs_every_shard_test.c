@@ -90,8 +90,34 @@ static void no_older_one_is_the_end(void)
     job_end(&j);
 }
 
+/* Its lease has ended, and its agent has not written its record again: the
+ * world that it was in names its address. */
+static void a_holder_without_a_record_sends_what_it_has(void)
+{
+    const uint32_t on_a[] = {0, 3}, on_c[] = {1, 2, 3};
+    job j;
+    job_begin(&j, 1, 4);
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "c", 3, 1);
+    job_decided(&j, 1, four, 4, none);
+    j.snap.gen[0].host[1].port = 4711;  /* c's */
+    job_proposed(&j, 2, two, 1, false); /* a alone */
+    job_lose_record(&j, 3);
+    job_ack(&j, 2, "a", &newest, 1);
+    job_shards(&j, 4, on_a, 2);
+    job_ack(&j, 2, "c", &newest, 1);
+    job_shards(&j, 4, on_c, 3);
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.resume.step, 9);
+    const rg__fetch_plan *copy = copy_of(&j, 1, 3);
+    CHECK(copy != NULL && copy->port == 4711);
+    CHECK_EQ(copy->shards.count, 2); /* 0 and 3 lie on a */
+    job_end(&j);
+}
+
 int main(void)
 {
+    a_holder_without_a_record_sends_what_it_has();
     copies_on_other_hosts_count();
     a_missing_shard_means_an_older_commit((const uint32_t[]){3}, 1);
     a_missing_shard_means_an_older_commit((const uint32_t[]){1, 2}, 2);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Verify the models: of the generation protocol, of the first world before
-rg_run, of shards and their copies, of the end of a generation on the device,
-and of launches under --mpi; and that they can fail.
+rg_run, of shards and their copies, of parts that lie on hosts which are cut
+off, of the end of a generation on the device, and of launches under --mpi; and
+that they can fail.
 
 Every setting below is explored to its end with spin: the protocol as it is has
 no violation in any of them, and each mutant, which breaks one rule, has one.
@@ -106,6 +107,11 @@ LAUNCH = [
     ("launches", "two leaders, a death", "F=1"),
     ("launches, two", "two deaths", "F=2"),
 ]
+# Of parts.pml.
+PARTS = [
+    ("parts", "holders are cut off, and lose their leases", "CUTS=3 POWER=0"),
+    ("parts, power", "one comes back without its vault", "CUTS=2 POWER=1"),
+]
 # Two minutes and 1.6 GB, with 32 bits of a hash for a state: not in every run.
 LONG = [
     ("two deaths, leaders", "two deaths, a leader change",
@@ -200,6 +206,12 @@ LAUNCH_MUTANTS = [
     ("DEAF", "f", "does not hear that a launch is over", "F=1"),
     ("STAYS", "f", "does not leave where a process does not end", "F=1"),
 ]
+PARTS_MUTANTS = [
+    ("NO_PLACE", "u", "names no source for what has no record",
+     "CUTS=1 POWER=0"),
+    ("FORGETS", "v", "waits for no holder without record and place",
+     "CUTS=2 POWER=0"),
+]
 DEVICE_MUTANTS = [
     ("FREE_FIRST", "p", "frees before it knows who is inside", ""),
     ("LOCK_FIRST", "f", "takes the locks before it marks", ""),
@@ -214,6 +226,8 @@ DEVICE_MUTANTS = [
 ]
 # How the verifier words the claims of each invariant.
 CLAIMS = [
+    ("u", r"source\["),
+    ("v", r"violated +!\(+has"),
     ("t", r"rank\[\(1-h\)\]"),
     ("f", r"^assertion violated .*number==4"),
     ("q", r"^assertion violated (0|\(mem\[w\]==begun\))$"),
@@ -256,7 +270,8 @@ def model_of(name):
     for model, entries in (("copies.pml", COPIES + COPIES_MUTANTS),
                            ("device_abort.pml", DEVICE + DEVICE_MUTANTS),
                            ("first_world.pml", FIRST + FIRST_MUTANTS),
-                           ("launch.pml", LAUNCH + LAUNCH_MUTANTS)):
+                           ("launch.pml", LAUNCH + LAUNCH_MUTANTS),
+                           ("parts.pml", PARTS + PARTS_MUTANTS)):
         if any(name == entry[0] for entry in entries):
             return model
     return "generation.pml"
@@ -344,12 +359,12 @@ def size_of(name):
 def settings(names):
     """[(name, about, constants, kind, broken invariant)]"""
     every = [(*entry, size_of(entry[0]), None)
-             for entry in PROTOCOL + COPIES + DEVICE + FIRST + LAUNCH] + \
+             for entry in PROTOCOL + COPIES + DEVICE + FIRST + LAUNCH + PARTS] + \
         [(*entry, "long", None) for entry in LONG] + \
         [(name, about, f"MUT_{name} {constants}", size_of(name), letter)
          for name, letter, about, constants in
          MUTANTS + COPIES_MUTANTS + DEVICE_MUTANTS + FIRST_MUTANTS +
-         LAUNCH_MUTANTS]
+         LAUNCH_MUTANTS + PARTS_MUTANTS]
     unknown = set(names) - {entry[0] for entry in every}
     if unknown:
         sys.exit(f"check.py: no setting is called {', '.join(sorted(unknown))}")

@@ -11,6 +11,7 @@
 #include "elastic/agent/base/waits.h"
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/hosts/peers.h"
+#include "elastic/member/resume.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -116,15 +117,32 @@ static void drop_lines(rg__txn_draft *t)
             rg__job_delete(t, RG__KEY(LINE, known->line[i].generation));
 }
 
+static uint64_t before(uint64_t generation, uint64_t n)
+{
+    return generation > n ? generation - n : 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Worlds name the hosts that may hold parts of the resume commit: those since
+ * it was made, as far back as decisions are kept. */
+static uint64_t first_holders(const rg__line *line)
+{
+    const uint64_t first = rg__resume_first_world(line);
+    const uint64_t oldest = before(line->generation, RG__LINES_KEPT);
+    return first > oldest ? first : oldest;
+}
+
 /* Acks and fins are of no use once their generation has a successor. */
 static void collect_garbage(rg__txn_draft *t, const rg__line *line)
 {
-    uint64_t first = line->generation > KEEP_GENERATIONS
-                         ? line->generation - KEEP_GENERATIONS
-                         : 0;
-    if (line->prev < first)
-        first = line->prev;
-    rg__job_delete_before(t, RG__KEY_GEN, first_base(t->a, first));
+    const uint64_t first =
+        least(line->prev, before(line->generation, KEEP_GENERATIONS));
+    rg__job_delete_before(t, RG__KEY_GEN,
+                          first_base(t->a, least(first, first_holders(line))));
     rg__job_delete_before(t, RG__KEY_REASON, first);
     rg__job_delete_before(t, RG__KEY_FIN, line->generation);
     drop_lines(t);
