@@ -5,13 +5,9 @@
 #
 #   sbatch --nodes=4 --ntasks-per-node=8 job.sh --checkpoint-dir DIR ./train
 #
-# What follows is given to `regroup run`; --mpi for a program of MPI.
-# REGROUP_SRUN_SHELL: where srun-shell lies, if not in this directory.
-shell=${REGROUP_SRUN_SHELL:-$SLURM_SUBMIT_DIR/srun-shell}
-slots=${SLURM_NTASKS_PER_NODE:-1}
-hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST" |
-    sed "s/\$/:$slots/" | paste -sd,)
-regroup run -H "$hosts" --rsh "$shell" "$@" &
+# What follows is given to `regroup run`, which has the hosts from Slurm's
+# variables; --mpi for a program of MPI.
+regroup run "$@" &
 pid=$!
 stopped=no
 trap 'stopped=yes; kill -TERM $pid' TERM # time is nearly over: save and end

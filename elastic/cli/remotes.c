@@ -10,6 +10,7 @@
 
 #include "elastic/cli/find_program.h"
 #include "elastic/cli/rundir.h"
+#include "elastic/launch/allocation.h"
 #include "elastic/launch/route.h"
 #include "sdk/base/fail.h"
 
@@ -29,6 +30,39 @@ static rg_status read_lists(rg__remotes *r, const rg__settings *s)
     if (st == RG_OK && s->hostfile != NULL)
         st = rg__hosts_add_file(&r->hosts, s->hostfile, slots);
     return st;
+}
+
+static bool is_listed(const rg__settings *s)
+{
+    return s->hosts != NULL || s->hostfile != NULL || s->discovery != NULL;
+}
+
+/* Nothing is listed: the hosts are those of an allocation, if there is one. A
+ * size that is given for this host alone is not bounded by its tasks. */
+static rg_status read_allocation(rg__remotes *r, const rg__cli *cli)
+{
+    const rg__settings *s = &cli->settings;
+    const bool has_size = s->np != 0 || s->min != 0 || s->max != 0;
+    const rg_status st =
+        rg__allocation_read(&r->hosts, s->slots != 0 ? s->slots : 1);
+    if (st == RG_OK && r->hosts.n == 1 && (has_size || s->slots != 0) &&
+        rg__route_is_here(r->hosts.host[0].target))
+        rg__hosts_free(&r->hosts);
+    r->has_any = r->hosts.n > 0;
+    return st;
+}
+
+/* Where the allocation starts processes itself, and --rsh is not given. */
+static const char *choose_rsh(const rg__cli *cli)
+{
+    char path[PATH_MAX];
+    const rg__cfg_item item =
+        rg__cfg_at(cli->cfg, (size_t)rg__cfg_find(cli->cfg, "RSH"));
+    const char *shell = rg__allocation_shell();
+    return item.origin == RG__CFG_DEFAULT && shell != NULL &&
+                   rg__find_program("srun", path, sizeof path) == RG_OK
+               ? shell
+               : cli->settings.rsh;
 }
 
 static rg_status check_own_name(const rg__remotes *r, const rg__settings *s)
@@ -66,14 +100,14 @@ static bool needs_rsh(const rg__host_list *list)
 }
 
 /* A shell runs it; anything but a plain word is left to the shell. */
-static rg_status check_rsh(const rg__remotes *r, const rg__settings *s)
+static rg_status check_rsh(const rg__remotes *r)
 {
     char word[PATH_MAX], path[PATH_MAX];
-    const size_t n = strcspn(s->rsh, " \t");
+    const size_t n = strcspn(r->rsh, " \t");
     if (n == 0 || n >= sizeof word || !needs_rsh(&r->hosts) ||
-        strcspn(s->rsh, "$`'\"\\;&|<>(){}*?[]~=#") < n)
+        strcspn(r->rsh, "$`'\"\\;&|<>(){}*?[]~=#") < n)
         return RG_OK;
-    snprintf(word, sizeof word, "%.*s", (int)n, s->rsh);
+    snprintf(word, sizeof word, "%.*s", (int)n, r->rsh);
     if (rg__find_program(word, path, sizeof path) == RG_OK)
         return RG_OK;
     return rg__fail(RG_ERR_INVALID,
@@ -99,16 +133,16 @@ rg_status rg__remotes_read(rg__remotes *r, const rg__cli *cli)
 {
     const rg__settings *s = &cli->settings;
     memset(r, 0, sizeof *r);
-    r->has_any =
-        s->hosts != NULL || s->hostfile != NULL || s->discovery != NULL;
+    r->has_any = is_listed(s);
+    r->rsh = choose_rsh(cli);
     export_here(cli);
-    if (!r->has_any)
+    rg_status st = r->has_any ? read_lists(r, s) : read_allocation(r, cli);
+    if (st == RG_OK && !r->has_any)
         return check_alone(cli->cfg);
-    rg_status st = read_lists(r, s);
     if (st == RG_OK)
         st = check_own_name(r, s);
     if (st == RG_OK)
-        st = check_rsh(r, s);
+        st = check_rsh(r);
     if (st == RG_OK)
         st = rg__route_mine(&r->hosts, &r->mine);
     return st;
@@ -260,7 +294,7 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
     if (st != RG_OK)
         return st;
     r->params = (rg__launcher_params){.host = p->host,
-                                      .rsh = s->rsh,
+                                      .rsh = r->rsh,
                                       .program = r->program,
                                       .own_program = r->own_program,
                                       .letter = &r->letter,

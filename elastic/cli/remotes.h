@@ -13,6 +13,7 @@
 typedef struct rg__remotes {
     bool has_any;
     rg__host_list hosts;
+    const char *rsh;  /* borrowed */
     rg__address mine; /* where they reach a private etcd */
     char program[PATH_MAX], own_program[PATH_MAX];
     rg__letter letter;

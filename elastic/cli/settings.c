@@ -45,7 +45,9 @@ static const rg__cfg_field cli_table[] = {
      "auto, which is no under --mpi"},
     {"HOSTS", NULL, RG__CFG_TEXT_AT(rg__settings, hosts),
      "hosts on which agents are started, with their slots, as h1:4,h2:4; a "
-     "host without a number has --slots, or 1"},
+     "host without a number has --slots, or 1; none: those of the allocation "
+     "of "
+     "Slurm, PBS or LSF around, if there is one"},
     {"HOSTFILE", NULL, RG__CFG_TEXT_AT(rg__settings, hostfile),
      "file with such a host on each line, as h1 slots=4 or h1:4"},
     {"HOST_DISCOVERY_SCRIPT", NULL, RG__CFG_TEXT_AT(rg__settings, discovery),
@@ -57,7 +59,9 @@ static const rg__cfg_field cli_table[] = {
      "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10 "
      "-o ServerAliveInterval=15",
      RG__CFG_TEXT_AT(rg__settings, rsh),
-     "command that is given a host and a command line, and runs it there"},
+     "command that is given a host and a command line, and runs it there; in "
+     "an "
+     "allocation of Slurm, unless it is given, srun --overlap"},
     {"PREFIX", NULL, RG__CFG_TEXT_AT(rg__settings, prefix),
      "directory where Regroup is installed on other hosts, so that its command "
      "is bin/regroup there; none: at the same place as here"},

@@ -74,7 +74,7 @@ static char *cut_slots(char *word)
     return colon + 1;
 }
 
-static rg_status add_host(rg__host_list *list, const char *target, int slots)
+rg_status rg__hosts_add(rg__host_list *list, const char *target, int slots)
 {
     rg__listed_host host = {.slots = slots};
     if (!is_target(target) || !make_name(target, host.name))
@@ -115,7 +115,7 @@ static rg_status add_word(rg__host_list *list, char *word, int slots)
     const char *number = cut_slots(word);
     if (number != NULL && !read_slots(number, &slots))
         return fail_slots(number);
-    return add_host(list, word, slots);
+    return rg__hosts_add(list, word, slots);
 }
 
 /* ------------------------------------------------------------------ a text */

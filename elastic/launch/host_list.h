@@ -29,6 +29,8 @@ typedef struct rg__host_list {
     int n;
 } rg__host_list;
 
+/* Add a host; one that is there gets more slots. */
+rg_status rg__hosts_add(rg__host_list *list, const char *target, int slots);
 /* Add what a text lists; slots is for hosts that name no number. ERR_INVALID:
  * the sentence names the word, and of lines the number. */
 rg_status rg__hosts_add_words(rg__host_list *list, const char *text, int slots);

@@ -1,10 +1,10 @@
-"""In an allocation of a real Slurm, two nodes on this machine: the scripts of
-deploy/slurm start the agents as steps of the job, and after SIGTERM, as Slurm
+"""In an allocation of a real Slurm, two nodes on this machine: the script of
+deploy/slurm starts the agents as steps of the job, and after SIGTERM, as Slurm
 sends it before the time limit, the job saves, is queued again, and goes on to
 the end. munge, slurmctld and slurmd are this test's own: ports, key, socket and
 directories.
 
-Covers: deploy/slurm/job.sh deploy/slurm/srun-shell"""
+Covers: deploy/slurm/job.sh allocation.c"""
 
 import contextlib
 import os
@@ -129,7 +129,6 @@ class Slurm:
 def go_on(slurm):
     out, saved = os.path.join(slurm.top, "out"), os.path.join(slurm.top, "ck")
     deploy = os.path.join(SOURCE, "deploy/slurm")
-    slurm.env["REGROUP_SRUN_SHELL"] = os.path.join(deploy, "srun-shell")
 
     def text():
         with contextlib.suppress(FileNotFoundError), \
