@@ -134,6 +134,7 @@ typedef struct rg__library_settings {
     bool checkpoint_on_stop;
     const char *transports;  /* names, comma separated, tried in order */
     const char *check;       /* off, late or each */
+    const char *interpose;   /* NULL: nothing */
     const char *check_state; /* auto, off, strict or a number of commits */
     const char *interface;   /* name or network; NULL: none is named */
     const char *cuda_lib, *nccl_lib; /* NULL: by their usual names */

@@ -177,6 +177,10 @@ const rg__cfg_field rg__library_table[] = {
     {"CHECK", "late", RG__CFG_TEXT_AT(rg__library_settings, check),
      "when the mpi transport compares what members start: each (before each "
      "operation), late (after them) or off"},
+    {"INTERPOSE", NULL, RG__CFG_TEXT_AT(rg__library_settings, interpose),
+     "collectives of an MPI program that the interposer carries over native "
+     "shared memory where that is faster: all, or names such as "
+     "allreduce,bcast; NAME:always for any size"},
     {"CHECK_STATE", "auto", RG__CFG_TEXT_AT(rg__library_settings, check_state),
      "which commits compare the replicated buffers of all ranks: auto (the "
      "first three of a job, and the first after each change), every so many "

@@ -1,0 +1,360 @@
+/* The calls of MPI that are interposed. Each asks whether native carries it,
+ * from equal facts alone, and else makes the same call of MPI. */
+#include "sdk/interpose/interpose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A call, as all its ranks see it. */
+typedef struct facts {
+    rg__native_set *set; /* NULL: it goes to MPI */
+    rg__coll coll;
+    MPI_Comm comm;
+} facts;
+
+static bool is_wanted(const rg__native_set *set, rg__kind kind, uint64_t bytes)
+{
+    return (rg__chosen_here.always >> kind & 1) != 0 ||
+           rg__choice_pays(kind, set->n, bytes);
+}
+
+/* MPI packs by int: the data of all ranks together must fit. */
+static bool is_choice(const rg__native_set *set, rg__kind kind, uint64_t bytes)
+{
+    return bytes > 0 && bytes <= INT32_MAX / (uint64_t)set->n &&
+           is_wanted(set, kind, bytes);
+}
+
+/* Bytes that one rank gives to another. */
+static facts find(rg__kind kind, MPI_Count count, MPI_Datatype type, int root,
+                  MPI_Comm comm)
+{
+    uint64_t bytes = 0;
+    facts f = {.comm = comm,
+               .set = rg__native_set_of(comm, kind),
+               .coll = {.kind = kind, .type = RG_U8, .root = root}};
+    if (f.set != NULL && (!rg__types_bytes(count, type, &bytes) || root < 0 ||
+                          root >= f.set->n || !is_choice(f.set, kind, bytes)))
+        f.set = NULL;
+    f.coll.count = bytes;
+    return f;
+}
+
+static facts find_reduction(rg__kind kind, MPI_Count count, MPI_Datatype type,
+                            MPI_Op op, int root, MPI_Comm comm)
+{
+    facts f = find(kind, count, type, root, comm);
+    f.coll.count = (uint64_t)count;
+    if (f.set != NULL && !rg__types_find(type, op, &f.coll.type, &f.coll.op))
+        f.set = NULL;
+    return f;
+}
+
+/* Tell whether it goes to MPI. */
+static bool passes(const facts *f)
+{
+    const rg__kind kind = f->coll.kind;
+    if (f->set == NULL && (rg__chosen_here.on >> kind & 1) != 0)
+        rg__interpose_count(kind, false);
+    return f->set == NULL;
+}
+
+static int carry(facts *f, const void *send, void *recv)
+{
+    f->coll.send = send;
+    f->coll.recv = recv;
+    return rg__carry(f->set, f->comm, &f->coll);
+}
+
+/* From bytes to bytes, either of which may have to be packed. */
+static int carry_packed(facts *f, rg__packed *send, rg__packed *recv, int code)
+{
+    if (code == MPI_SUCCESS)
+        code = carry(f, send->at, recv->at);
+    rg__packed_end(send, code, f->comm);
+    return rg__packed_end(recv, code, f->comm);
+}
+
+/* Element i of what is at p. */
+static void *element(const void *p, MPI_Count i, MPI_Datatype type)
+{
+    MPI_Aint lower, extent = 0;
+    PMPI_Type_get_extent(type, &lower, &extent);
+    return (char *)(uintptr_t)p + (MPI_Aint)i * extent;
+}
+
+/* -------------------------------------------------------------- reductions */
+
+static bool allreduce(const void *send, void *recv, MPI_Count count,
+                      MPI_Datatype type, MPI_Op op, MPI_Comm comm, int *code_p)
+{
+    facts f = find_reduction(RG__ALLREDUCE, count, type, op, 0, comm);
+    if (passes(&f))
+        return false;
+    *code_p = carry(&f, send == MPI_IN_PLACE ? recv : send, recv);
+    return true;
+}
+
+static bool reduce(const void *send, void *recv, MPI_Count count,
+                   MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
+                   int *code_p)
+{
+    facts f = find_reduction(RG__REDUCE, count, type, op, root, comm);
+    if (passes(&f))
+        return false;
+    *code_p = carry(&f, send == MPI_IN_PLACE ? recv : send, recv);
+    return true;
+}
+
+/* MPI's result in place lies at the start of recv, native's at its part. */
+static int reduce_in_place(facts *f, void *recv, uint64_t bytes)
+{
+    void *result = malloc((size_t)bytes);
+    if (result == NULL) {
+        PMPI_Comm_call_errhandler(f->comm, MPI_ERR_NO_MEM);
+        return MPI_ERR_NO_MEM;
+    }
+    const int code = carry(f, recv, result);
+    if (code == MPI_SUCCESS)
+        memcpy(recv, result, (size_t)bytes);
+    free(result);
+    return code;
+}
+
+static bool reduce_scatter(const void *send, void *recv, MPI_Count count,
+                           MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                           int *code_p)
+{
+    facts f = find_reduction(RG__REDUCE_SCATTER, count, type, op, 0, comm);
+    if (passes(&f))
+        return false;
+    *code_p = send == MPI_IN_PLACE
+                  ? reduce_in_place(&f, recv,
+                                    f.coll.count * rg_type_size(f.coll.type))
+                  : carry(&f, send, recv);
+    return true;
+}
+
+/* ------------------------------------------------------------ moving data */
+
+static bool broadcast(void *data, MPI_Count count, MPI_Datatype type, int root,
+                      MPI_Comm comm, int *code_p)
+{
+    rg__packed p;
+    facts f = find(RG__BROADCAST, count, type, root, comm);
+    if (passes(&f))
+        return false;
+    int code = f.set->rank == root
+                   ? rg__packed_from(&p, data, count, type, comm)
+                   : rg__packed_into(&p, data, count, type, comm);
+    if (code == MPI_SUCCESS)
+        code = carry(&f, NULL, p.at);
+    *code_p = rg__packed_end(&p, code, comm);
+    return true;
+}
+
+static bool allgather(const void *send, MPI_Count send_count,
+                      MPI_Datatype send_type, void *recv, MPI_Count recv_count,
+                      MPI_Datatype recv_type, MPI_Comm comm, int *code_p)
+{
+    rg__packed from = {0}, into = {0};
+    facts f = find(RG__ALLGATHER, recv_count, recv_type, 0, comm);
+    if (passes(&f))
+        return false;
+    if (send == MPI_IN_PLACE) {
+        send = element(recv, f.set->rank * recv_count, recv_type);
+        send_count = recv_count;
+        send_type = recv_type;
+    }
+    int code = rg__packed_from(&from, send, send_count, send_type, comm);
+    if (code == MPI_SUCCESS)
+        code = rg__packed_into(&into, recv, f.set->n * recv_count, recv_type,
+                               comm);
+    *code_p = carry_packed(&f, &from, &into, code);
+    return true;
+}
+
+static bool alltoall(const void *send, MPI_Count send_count,
+                     MPI_Datatype send_type, void *recv, MPI_Count recv_count,
+                     MPI_Datatype recv_type, MPI_Comm comm, int *code_p)
+{
+    rg__packed from = {0}, into = {0};
+    facts f = find(RG__ALLTOALL, recv_count, recv_type, 0, comm);
+    if (passes(&f))
+        return false;
+    if (send == MPI_IN_PLACE) {
+        send = recv;
+        send_count = recv_count;
+        send_type = recv_type;
+    }
+    int code =
+        rg__packed_from(&from, send, f.set->n * send_count, send_type, comm);
+    if (code == MPI_SUCCESS)
+        code = rg__packed_into(&into, recv, f.set->n * recv_count, recv_type,
+                               comm);
+    *code_p = carry_packed(&f, &from, &into, code);
+    return true;
+}
+
+/* What this rank gives to a gather's root, or has from a scatter's; the root
+ * in place gives or has what lies in its part of the whole. */
+typedef struct side {
+    const void *at;
+    MPI_Count count;
+    MPI_Datatype type;
+} side;
+
+static side own_side(side own, side whole, int rank)
+{
+    if (own.at != MPI_IN_PLACE)
+        return own;
+    own = whole;
+    own.at = element(whole.at, rank * whole.count, whole.type);
+    return own;
+}
+
+/* The signature is equal on all ranks; the root's own side may be in place. */
+static facts find_rooted(rg__kind kind, side own, side whole, int root,
+                         MPI_Comm comm)
+{
+    const side known = own.at == MPI_IN_PLACE ? whole : own;
+    return find(kind, known.count, known.type, root, comm);
+}
+
+static bool gather(side own, side whole, int root, MPI_Comm comm, int *code_p)
+{
+    rg__packed from = {0}, into = {0};
+    facts f = find_rooted(RG__GATHER, own, whole, root, comm);
+    if (passes(&f))
+        return false;
+    const side mine = own_side(own, whole, f.set->rank);
+    int code = rg__packed_from(&from, mine.at, mine.count, mine.type, comm);
+    if (code == MPI_SUCCESS && f.set->rank == root)
+        code = rg__packed_into(&into, (void *)(uintptr_t)whole.at,
+                               f.set->n * whole.count, whole.type, comm);
+    *code_p = carry_packed(&f, &from, &into, code);
+    return true;
+}
+
+static bool scatter(side own, side whole, int root, MPI_Comm comm, int *code_p)
+{
+    rg__packed from = {0}, into = {0};
+    facts f = find_rooted(RG__SCATTER, own, whole, root, comm);
+    if (passes(&f))
+        return false;
+    const side mine = own_side(own, whole, f.set->rank);
+    int code = MPI_SUCCESS;
+    if (f.set->rank == root)
+        code = rg__packed_from(&from, whole.at, f.set->n * whole.count,
+                               whole.type, comm);
+    if (code == MPI_SUCCESS)
+        code = rg__packed_into(&into, (void *)(uintptr_t)mine.at, mine.count,
+                               mine.type, comm);
+    *code_p = carry_packed(&f, &from, &into, code);
+    return true;
+}
+
+int MPI_Barrier(MPI_Comm comm)
+{
+    facts f = {.comm = comm,
+               .set = rg__native_set_of(comm, RG__BARRIER),
+               .coll = {.kind = RG__BARRIER}};
+    if (f.set != NULL && !is_wanted(f.set, RG__BARRIER, 0))
+        f.set = NULL;
+    return passes(&f) ? PMPI_Barrier(comm) : carry(&f, NULL, NULL);
+}
+
+/* ------------------------------------------- each with int and with MPI_Count
+ */
+
+#define CALLS(suffix, integer)                                                 \
+    int MPI_Allreduce##suffix(const void *send, void *recv, integer count,     \
+                              MPI_Datatype type, MPI_Op op, MPI_Comm comm)     \
+    {                                                                          \
+        int code;                                                              \
+        return allreduce(send, recv, count, type, op, comm, &code)             \
+                   ? code                                                      \
+                   : PMPI_Allreduce##suffix(send, recv, count, type, op,       \
+                                            comm);                             \
+    }                                                                          \
+    int MPI_Reduce##suffix(const void *send, void *recv, integer count,        \
+                           MPI_Datatype type, MPI_Op op, int root,             \
+                           MPI_Comm comm)                                      \
+    {                                                                          \
+        int code;                                                              \
+        return reduce(send, recv, count, type, op, root, comm, &code)          \
+                   ? code                                                      \
+                   : PMPI_Reduce##suffix(send, recv, count, type, op, root,    \
+                                         comm);                                \
+    }                                                                          \
+    int MPI_Reduce_scatter_block##suffix(const void *send, void *recv,         \
+                                         integer count, MPI_Datatype type,     \
+                                         MPI_Op op, MPI_Comm comm)             \
+    {                                                                          \
+        int code;                                                              \
+        return reduce_scatter(send, recv, count, type, op, comm, &code)        \
+                   ? code                                                      \
+                   : PMPI_Reduce_scatter_block##suffix(send, recv, count,      \
+                                                       type, op, comm);        \
+    }                                                                          \
+    int MPI_Bcast##suffix(void *data, integer count, MPI_Datatype type,        \
+                          int root, MPI_Comm comm)                             \
+    {                                                                          \
+        int code;                                                              \
+        return broadcast(data, count, type, root, comm, &code)                 \
+                   ? code                                                      \
+                   : PMPI_Bcast##suffix(data, count, type, root, comm);        \
+    }                                                                          \
+    int MPI_Allgather##suffix(                                                 \
+        const void *send, integer send_count, MPI_Datatype send_type,          \
+        void *recv, integer recv_count, MPI_Datatype recv_type, MPI_Comm comm) \
+    {                                                                          \
+        int code;                                                              \
+        return allgather(send, send_count, send_type, recv, recv_count,        \
+                         recv_type, comm, &code)                               \
+                   ? code                                                      \
+                   : PMPI_Allgather##suffix(send, send_count, send_type, recv, \
+                                            recv_count, recv_type, comm);      \
+    }                                                                          \
+    int MPI_Alltoall##suffix(                                                  \
+        const void *send, integer send_count, MPI_Datatype send_type,          \
+        void *recv, integer recv_count, MPI_Datatype recv_type, MPI_Comm comm) \
+    {                                                                          \
+        int code;                                                              \
+        return alltoall(send, send_count, send_type, recv, recv_count,         \
+                        recv_type, comm, &code)                                \
+                   ? code                                                      \
+                   : PMPI_Alltoall##suffix(send, send_count, send_type, recv,  \
+                                           recv_count, recv_type, comm);       \
+    }                                                                          \
+    int MPI_Gather##suffix(const void *send, integer send_count,               \
+                           MPI_Datatype send_type, void *recv,                 \
+                           integer recv_count, MPI_Datatype recv_type,         \
+                           int root, MPI_Comm comm)                            \
+    {                                                                          \
+        int code;                                                              \
+        const side own = {send, send_count, send_type};                        \
+        const side whole = {recv, recv_count, recv_type};                      \
+        return gather(own, whole, root, comm, &code)                           \
+                   ? code                                                      \
+                   : PMPI_Gather##suffix(send, send_count, send_type, recv,    \
+                                         recv_count, recv_type, root, comm);   \
+    }                                                                          \
+    int MPI_Scatter##suffix(const void *send, integer send_count,              \
+                            MPI_Datatype send_type, void *recv,                \
+                            integer recv_count, MPI_Datatype recv_type,        \
+                            int root, MPI_Comm comm)                           \
+    {                                                                          \
+        int code;                                                              \
+        const side own = {recv, recv_count, recv_type};                        \
+        const side whole = {send, send_count, send_type};                      \
+        return scatter(own, whole, root, comm, &code)                          \
+                   ? code                                                      \
+                   : PMPI_Scatter##suffix(send, send_count, send_type, recv,   \
+                                          recv_count, recv_type, root, comm);  \
+    }
+
+CALLS(, int)
+#if MPI_VERSION >= 4
+CALLS(_c, MPI_Count)
+#endif

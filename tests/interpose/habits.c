@@ -1,0 +1,207 @@
+/* What MPI programs do around collectives, by the first argument; a program
+ * that knows nothing about Regroup, but for the name of its memory. */
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CALLS 20 /* more than a communicator makes before its set is made */
+
+static int rank, size;
+
+static void claim(int holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "rank %d: %s\n", rank, what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* Sums of ranks, often enough to go over native. */
+static void use(MPI_Comm comm)
+{
+    int n, me;
+    MPI_Comm_size(comm, &n);
+    MPI_Comm_rank(comm, &me);
+    for (int i = 0; i < CALLS; i++) {
+        int sum = -1;
+        const int mine = me + i;
+        MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
+        claim(sum == n * i + n * (n - 1) / 2, "a sum is wrong");
+    }
+}
+
+/* Rank 1 waits for a message that rank 0 can't end before it is in the next
+ * collective: a wait there moves MPI on. */
+static void messages(void)
+{
+    const int bytes = 10 * 1000 * 1000;
+    char *data = calloc(1, (size_t)bytes);
+    use(MPI_COMM_WORLD);
+    for (int turn = 0; turn < 3; turn++) {
+        MPI_Request sent = MPI_REQUEST_NULL;
+        if (rank == 0)
+            MPI_Isend(data, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &sent);
+        if (rank == 1)
+            MPI_Recv(data, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        use(MPI_COMM_WORLD);
+        MPI_Wait(&sent, MPI_STATUS_IGNORE);
+    }
+    free(data);
+}
+
+static void *in_thread(void *comm)
+{
+    for (int i = 0; i < 20; i++)
+        use(*(MPI_Comm *)comm);
+    return NULL;
+}
+
+static void threads(void)
+{
+    MPI_Comm comm[2];
+    pthread_t thread[2];
+    int level;
+    MPI_Query_thread(&level);
+    claim(level == MPI_THREAD_MULTIPLE, "MPI gives no MPI_THREAD_MULTIPLE");
+    for (int i = 0; i < 2; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&thread[i], NULL, in_thread, &comm[i]);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < 2; i++)
+        MPI_Comm_free(&comm[i]);
+}
+
+/* Segments that are mapped here. */
+static int segments(void)
+{
+    char line[4096], last[4096] = "";
+    int n = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps) != NULL) {
+        char *name = strstr(line, "/memfd:regroup-interpose");
+        if (name == NULL || strcmp(name, last) == 0)
+            continue;
+        strcpy(last, name);
+        n++;
+    }
+    fclose(maps);
+    return n;
+}
+
+/* Many at once, then many one after another; and those that have no native. */
+static void communicators(void)
+{
+    enum { MANY = 300 };
+    static MPI_Comm comm[MANY];
+    MPI_Comm half, inter;
+    for (int i = 0; i < MANY; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+        use(comm[i]);
+    }
+    claim(segments() == MANY, "not each communicator has a segment");
+    for (int i = 0; i < MANY; i++)
+        MPI_Comm_free(&comm[i]);
+    claim(segments() == 0, "segments outlive their communicators");
+    use(MPI_COMM_SELF);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 5, &inter);
+    for (int i = 0; i < CALLS; i++) {
+        int sum = 0;
+        const int mine = rank % 2;
+        MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_MAX, inter);
+        claim(sum == 1 - rank % 2, "an inter-communicator's result is wrong");
+    }
+    MPI_Comm_free(&inter);
+    MPI_Comm_disconnect(&half);
+}
+
+/* What is wrong is MPI's to say, as ever. */
+static void mistakes(void)
+{
+    int x = 0;
+    use(MPI_COMM_WORLD);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    claim(MPI_Bcast(&x, 1, MPI_INT, size, MPI_COMM_WORLD) != MPI_SUCCESS,
+          "a bad root is taken");
+    claim(MPI_Allreduce(&x, &x, -1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) !=
+              MPI_SUCCESS,
+          "a negative count is taken");
+    claim(MPI_Barrier(MPI_COMM_NULL) != MPI_SUCCESS,
+          "no communicator is taken");
+    use(MPI_COMM_WORLD);
+}
+
+/* The others wait for one that is killed. */
+static void death(void)
+{
+    use(MPI_COMM_WORLD);
+    if (rank == 1)
+        raise(SIGKILL);
+    use(MPI_COMM_WORLD);
+}
+
+/* Before MPI_Init: the launcher's number of this rank. */
+static int is_odd(void)
+{
+    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    text = text != NULL ? text : getenv("PMI_RANK");
+    return text != NULL && atoi(text) % 2;
+}
+
+/* Odd ranks have a world of processes of their own, as on another host. The
+ * process that the launcher knows waits for them. */
+static int hide(void)
+{
+    int status = 0;
+    if (unshare(CLONE_NEWNS | CLONE_NEWPID) != 0)
+        return 77;
+    const pid_t child = fork();
+    if (child > 0) {
+        waitpid(child, &status, 0);
+        exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+           mount("none", "/proc", "proc", 0, NULL) != 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    int level;
+    if (strcmp(what, "differ") == 0 && is_odd())
+        setenv("REGROUP_INTERPOSE", "bcast,barrier", 1);
+    if (strcmp(what, "apart") == 0 && is_odd() && hide() != 0)
+        return 77;
+    if (strcmp(what, "threads") == 0)
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    else
+        MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (strcmp(what, "messages") == 0)
+        messages();
+    else if (strcmp(what, "threads") == 0)
+        threads();
+    else if (strcmp(what, "communicators") == 0)
+        communicators();
+    else if (strcmp(what, "mistakes") == 0)
+        mistakes();
+    else if (strcmp(what, "death") == 0)
+        death();
+    else
+        use(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
