@@ -180,6 +180,9 @@ void rg__channel_close(rg__channel *ch, rg_status st, const char *why)
 {
     rg__engine_lock(ch->engine);
     rg__channel_shut(ch, st, why);
+    rg__messages *messages = rg__engine_messages(ch->engine);
+    if (messages != NULL && ch->comm != NULL)
+        rg__messages_forget(messages, ch->id);
     close_comm(ch);
     rg__engine_unlock(ch->engine);
 }

@@ -108,6 +108,20 @@ typedef struct rg__start {
 rg_status rg__channel_begin(rg__channel *channel, const rg__start *start,
                             rg_req **req_p);
 
+/* A message to or from a member of the set. */
+typedef struct rg__message_start {
+    bool is_send;
+    int peer, peer_rank; /* in the set, in the world */
+    uint64_t tag, count;
+    rg_type type;
+    char *data; /* a send only reads it */
+    int timeout_ms;
+    uint64_t *count_p; /* of a receive: what has come, in elements; or NULL */
+} rg__message_start;
+rg_status rg__channel_begin_message(rg__channel *channel,
+                                    const rg__message_start *start,
+                                    rg_req **req_p);
+
 /* The same for a bare operation. */
 rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
                             rg_req **req_p);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "sdk/core/engine.h"
+#include "sdk/transport/messages/messages.h"
 
 /* A request is owned by its caller until rg_wait has taken it, and by the
  * channel's queue until it is done; the thread that finishes it does not touch
@@ -34,9 +35,14 @@ struct rg_req {
     uint64_t group;   /* 0: none; those of one group fail together */
     uint64_t generation; /* that it was noted in; of a group's only */
     uint64_t deadline_ns, since_ns; /* 0: none, not seen waiting yet */
-    uint64_t timeout_ms; /* from its start to its deadline, if it has one */
-    bool is_told;        /* that it takes long */
-    bool is_held;        /* its own memory is used by others from now on */
+    uint64_t timeout_ms;  /* from its start to its deadline, if it has one */
+    rg__message *message; /* owned; NULL: it is a collective */
+    rg_req *before;       /* of the channel's messages, beside next */
+    uint64_t *count_p;    /* of a receive; the caller's, or NULL */
+    int peer, peer_rank;  /* of a message: its rank in the set, in the world */
+    bool is_send;
+    bool is_told; /* that it takes long */
+    bool is_held; /* its own memory is used by others from now on */
 };
 
 struct rg__channel {
@@ -45,6 +51,7 @@ struct rg__channel {
     rg__comm *comm;    /* NULL: closed */
     uint32_t id;       /* of the set that it was opened for */
     rg_req *head, *tail;
+    rg_req *messages; /* newest first */
     rg__channel *next_busy;
     bool is_busy; /* it is in the engine's list of those that may have heads */
     bool has_begun;         /* head was started on the comm */
@@ -144,6 +151,12 @@ void rg__engine_leave_help(rg__engine *engine);
 /* Lock held, after something was queued. */
 void rg__engine_hand_over(rg__engine *engine);
 
+/* Lock held: has it anything in flight? */
+static inline bool rg__channel_has_work(const rg__channel *ch)
+{
+    return ch->head != NULL || ch->messages != NULL;
+}
+
 static inline bool rg__req_is_done(const rg_req *req)
 {
     return atomic_load_explicit(&req->state, memory_order_acquire) ==
@@ -168,6 +181,41 @@ rg_status rg__channel_check_start(const rg__channel *channel);
 void rg__channel_shut(rg__channel *channel, rg_status st, const char *why);
 void rg__channel_set_reason(rg__channel *channel, rg_status st,
                             const char *why);
+
+/* The channel has something to do. Lock held, as in what follows. */
+void rg__channel_note_busy(rg__channel *ch);
+
+/* ending.c: so many are queued; one ends with st and why, which is copied. */
+void rg__req_count_in(rg__channel *ch, int n);
+void rg__req_finish(rg__engine *engine, rg_req *req, rg_status st,
+                    const char *why);
+
+/* For a count that changes only under the lock, so no costly instruction is
+ * needed. */
+static inline void rg__count_add(_Atomic uint32_t *count, int n)
+{
+    const uint32_t now = atomic_load_explicit(count, memory_order_relaxed);
+    atomic_store_explicit(count, now + (uint32_t)n, memory_order_release);
+}
+
+/* NULL: the transport carries none. */
+static inline rg__messages *rg__engine_messages(const rg__engine *e)
+{
+    return e->world == NULL || e->world->comm == NULL ||
+                   e->transport->messages == NULL
+               ? NULL
+               : e->transport->messages(e->world->comm);
+}
+
+/* message_request.c: its message is in flight from now on. */
+void rg__message_link(rg__channel *ch, rg_req *req);
+bool rg__engine_carry_messages(rg__engine *engine);
+void rg__channel_drop_messages(rg__channel *ch, rg_status st, const char *why);
+/* Of an aborted generation. */
+void rg__message_give_up(rg__engine *engine, rg_req *req, rg_status st,
+                         const char *why);
+/* "send of 5 elements to rank 1". */
+void rg__message_words(const rg_req *req, char *text, size_t room);
 
 /* End a request that was noted only. */
 void rg__req_fail_noted(rg__engine *engine, rg_req *req, rg_status st,

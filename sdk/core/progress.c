@@ -13,43 +13,19 @@
 
 /* ------------------------------------------------------- ending requests */
 
-/* For a count that changes only under the lock, so no costly instruction is
- * needed. */
-static void add(_Atomic uint32_t *count, int n)
-{
-    const uint32_t now = atomic_load_explicit(count, memory_order_relaxed);
-    atomic_store_explicit(count, now + (uint32_t)n, memory_order_release);
-}
-
-/* why is copied. */
-static void finish_one(rg__engine *e, rg_req *req, rg_status st,
-                       const char *why)
-{
-    req->st = st;
-    req->why = st == RG_OK || why == NULL ? NULL : strdup(why);
-    req->channel = NULL;
-    add(&e->in_flight, -1);
-    /* a thread that says that it sleeps takes the lock first */
-    const uint32_t state =
-        atomic_load_explicit(&req->state, memory_order_relaxed);
-    atomic_store_explicit(&req->state, RG__REQ_DONE, memory_order_release);
-    if (state == RG__REQ_SLEPT_ON)
-        rg__futex_wake(&req->state);
-}
-
 /* The requests fused with it end as it does; it ends last. */
 static void finish_request(rg__engine *e, rg_req *req, rg_status st,
                            const char *why)
 {
     for (int i = rg__run_count(req) - 1; i >= 0; i--)
-        finish_one(e, rg__run_at(req, i), st, why);
+        rg__req_finish(e, rg__run_at(req, i), st, why);
 }
 
 void rg__req_fail_noted(rg__engine *e, rg_req *req, rg_status st,
                         const char *why)
 {
-    add(&e->in_flight, 1); /* it was not in flight, and now is not again */
-    finish_one(e, req, st, why);
+    rg__count_add(&e->in_flight, 1); /* it was not, and now is not again */
+    rg__req_finish(e, req, st, why);
 }
 
 static rg_req *pop(rg__channel *ch)
@@ -74,6 +50,7 @@ static void hold_memory(rg__channel *ch)
 static void finish_all(rg__channel *ch, rg_status st, const char *why)
 {
     hold_memory(ch);
+    rg__channel_drop_messages(ch, st, why);
     while (ch->head != NULL)
         finish_request(ch->engine, pop(ch), st, why);
 }
@@ -123,6 +100,11 @@ void rg__engine_give_up(rg__engine *e, rg_req *req)
     if (!rg__req_is_done(req) && rg__engine_is_aborted(e)) {
         rg_req *queued = req->leader != NULL ? req->leader : req;
         fail_aborted(e);
+        if (req->message != NULL) {
+            rg__message_give_up(e, req, RG_ERR_PEER_LOST, rg_last_error());
+            rg__engine_unlock(e);
+            return;
+        }
         if (queued == queued->channel->head)
             hold_memory(queued->channel);
         unlink_request(queued->channel, queued);
@@ -232,11 +214,12 @@ bool rg__engine_advance(rg__engine *e)
     bool moved = false;
     if (rg__engine_is_aborted(e) || !is_let_in(e))
         return false;
+    moved = rg__engine_carry_messages(e);
     for (rg__channel **at = &e->busy; *at != NULL;) {
         rg__channel *ch = *at;
         if (is_open(ch))
             moved |= progress_channel(ch);
-        if (ch->head != NULL) {
+        if (rg__channel_has_work(ch)) {
             at = &ch->next_busy;
             continue;
         }
@@ -311,7 +294,7 @@ void rg__req_free(rg_req *req)
     free(req);
 }
 
-static void note_busy(rg__channel *ch)
+void rg__channel_note_busy(rg__channel *ch)
 {
     if (ch->is_busy)
         return;
@@ -327,9 +310,8 @@ void rg__channel_append(rg__channel *ch, rg_req *req)
     else
         ch->tail->next = req;
     ch->tail = req;
-    note_busy(ch);
-    add(&ch->engine->in_flight, rg__run_count(req));
-    add(&ch->engine->starts, 1);
+    rg__channel_note_busy(ch);
+    rg__req_count_in(ch, rg__run_count(req));
 }
 
 void rg__channel_begin_now(rg__channel *ch, uint64_t bytes)

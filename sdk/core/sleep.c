@@ -69,7 +69,7 @@ static uint32_t busy_bits(const rg__engine *e)
 {
     uint32_t bits = 0;
     for (const rg__channel *ch = e->busy; ch != NULL; ch = ch->next_busy)
-        if (ch->head != NULL)
+        if (rg__channel_has_work(ch))
             bits |= rg__set_bit(ch->id);
     return bits;
 }

@@ -81,7 +81,9 @@ static set_words words_of(const rg__channel *ch)
 static void name_of(const rg_req *req, char *text, size_t room)
 {
     const rg__coll *o = &req->coll;
-    if (o->what != NULL)
+    if (req->message != NULL)
+        rg__message_words(req, text, room);
+    else if (o->what != NULL)
         snprintf(text, room, "%s", o->what);
     else
         snprintf(text, room, "%s of %" PRIu64 " elements",
@@ -94,8 +96,10 @@ static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
 {
     char name[64], ranks[72], before[40] = "";
     name_of(req, name, sizeof name);
-    list_awaited(ch, ranks, sizeof ranks);
-    if (req != ch->head)
+    ranks[0] = '\0';
+    if (req->message == NULL)
+        list_awaited(ch, ranks, sizeof ranks);
+    if (req->message == NULL && req != ch->head)
         snprintf(before, sizeof before, ", behind the set's %s",
                  rg__kind_name(ch->head->coll.kind));
     const bool says_more = ranks[0] != '\0' && req->coll.absent != NULL;
@@ -118,10 +122,10 @@ static void look_for_stall(const rg__channel *ch, rg_req *req, uint64_t now)
     rg__log(RG__WARN, "set", "stalled: %s", text);
 }
 
-/* The first request whose deadline is past. */
-static rg_req *find_overdue(const rg__channel *ch, uint64_t now)
+/* The first request of that list whose deadline is past. */
+static rg_req *find_overdue(rg_req *first, uint64_t now)
 {
-    for (rg_req *req = ch->head; req != NULL; req = req->next)
+    for (rg_req *req = first; req != NULL; req = req->next)
         if (req->deadline_ns != 0 && req->deadline_ns <= now)
             return req;
     return NULL;
@@ -165,6 +169,16 @@ static int find_gone(const rg__channel *ch, rg__gone *how_p)
     return -1;
 }
 
+static int find_peer_gone(const rg__channel *ch, const rg_req *req,
+                          rg__gone *how_p)
+{
+    const rg__engine *e = ch->engine;
+    if (e->transport->gone == NULL || e->world == NULL)
+        return -1;
+    *how_p = e->transport->gone(e->world->comm, req->peer_rank);
+    return *how_p == RG__IS_HERE ? -1 : req->peer;
+}
+
 /* It waits for a process that will never come; false: as far as is known, it
  * does not. */
 static bool give_up_gone(rg__channel *ch, const rg_req *req, uint64_t now)
@@ -175,7 +189,9 @@ static bool give_up_gone(rg__channel *ch, const rg_req *req, uint64_t now)
     char name[64];
     rg__gone how = RG__IS_HERE;
     const uint64_t waited = now - req->since_ns;
-    const int rank = waited < LOST_NS ? -1 : find_gone(ch, &how);
+    const int rank = waited < LOST_NS       ? -1
+                     : req->message != NULL ? find_peer_gone(ch, req, &how)
+                                            : find_gone(ch, &how);
     if (rank < 0 || (how == RG__HAS_LEFT && waited < LEFT_NS))
         return false;
     name_of(req, name, sizeof name);
@@ -196,16 +212,33 @@ bool rg__engine_is_stalled(rg__engine *e)
     return is_stalled;
 }
 
+/* False: the set has been given up. */
+static bool look_at_request(rg__channel *ch, rg_req *req, uint64_t now)
+{
+    look_for_stall(ch, req, now);
+    return !give_up_gone(ch, req, now);
+}
+
+static bool look_at_messages(rg__channel *ch, uint64_t now)
+{
+    for (rg_req *req = ch->messages; req != NULL; req = req->next)
+        if (!look_at_request(ch, req, now))
+            return false;
+    return true;
+}
+
 static void look_at(rg__channel *ch, uint64_t now)
 {
-    rg_req *req = ch->head;
-    if (req == NULL || ch->comm == NULL || ch->close_st != RG_OK ||
-        ch->is_hushed)
+    if (!rg__channel_has_work(ch) || ch->comm == NULL ||
+        ch->close_st != RG_OK || ch->is_hushed)
         return;
-    look_for_stall(ch, req, now);
-    if (give_up_gone(ch, req, now))
+    if (!look_at_messages(ch, now))
         return;
-    req = find_overdue(ch, now);
+    if (ch->head != NULL && !look_at_request(ch, ch->head, now))
+        return;
+    const rg_req *req = find_overdue(ch->head, now);
+    if (req == NULL)
+        req = find_overdue(ch->messages, now);
     if (req != NULL)
         give_up(ch, req, now);
 }

@@ -23,7 +23,8 @@
 
 #define RG__WORK_BYTES ((size_t)256 << 10) /* per call of test */
 
-typedef struct rg__comm rg__comm; /* each transport embeds it first */
+typedef struct rg__comm rg__comm;         /* each transport embeds it first */
+typedef struct rg__messages rg__messages; /* messages/ */
 
 /* The kinds; a new one goes last. AGREE is Regroup's own: an
  * allreduce max over 4 i64 that matches no user's operation. */
@@ -257,6 +258,10 @@ typedef struct rg__transport {
      * stop when it is given up? Then that memory is never freed. NULL: no. */
     bool (*holds)(rg__comm *comm);
 
+    /* The messages of the world, which its comm owns. NULL: this transport
+     * carries none. */
+    rg__messages *(*messages)(rg__comm *world);
+
     /* Give everything back; takes half-built comms, comms with an operation in
      * flight, and dead peers; never waits. The world's comm goes last. */
     void (*close)(rg__comm *comm);
@@ -287,6 +292,7 @@ static inline uint32_t rg__set_bit(uint32_t id)
  * a program, and one of Regroup's own. */
 #define RG__SETS_MAX     257
 #define RG__SETS_PROGRAM 255
-#define RG__SET_OWN      256 /* its id */
+#define RG__SET_OWN      256        /* its id */
+#define RG__SET_MESSAGES UINT32_MAX /* no set: connections of messages */
 
 #endif

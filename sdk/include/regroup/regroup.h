@@ -366,7 +366,8 @@ typedef struct rg_op_params {
                         integers truncated to the nearest value of the type */
     double postscale; /* likewise, of the result (after AVG's division) */
     uint64_t tag; /* the program's own, such as a step or the hash of a name;
-                     compared like the count: ERR_MISMATCH where it differs */
+                     compared like the count: ERR_MISMATCH where it differs. A
+                     message goes to the receive with an equal one */
     rg_memory memory; /* of send and recv; the same on all ranks */
     void *stream;     /* RG_DEVICE: the CUstream or cudaStream_t that the
                          operation runs in (regroup_cuda.h); NULL: the default
@@ -531,6 +532,34 @@ RG_API rg_status rg_barrier_start(rg_set *set, const rg_op_params *params,
 RG_API rg_status rg_join_start(rg_set *set, int *last_p,
                                const rg_op_params *params, rg_req **req_p);
 
+/* A message from this rank to rank `peer` of the set, and the receive that it
+ * is for: count elements, or room for so many. Only the two take part. They
+ * match by set, peer and tag (params->tag; both sides give equal ones), and
+ * messages with equal ones arrive in the order of their starts. A rank may have
+ * many in flight, and send to itself. None waits for a collective of the set,
+ * or for a message with another tag.
+ *
+ * A send has completed when data may be used again. A message of at most 8 KiB
+ * may still be on its way then, and no receive needs to have been started: the
+ * receiver keeps up to 32 KiB of such messages from each sender, a message
+ * counting 32 bytes more than its data. A longer one, and one beyond that,
+ * waits for its receive; so two ranks that send to each other first, and
+ * receive then, must use rg_send_start.
+ *
+ * *count_p (may be NULL) is the number of elements that have come, at most
+ * count. ERR_MISMATCH, at the receiver only: the message is longer than its
+ * room, or of another type; nothing was written, and the message is gone.
+ * ERR_PEER_LOST also when the peer leaves. ERR_UNSUPPORTED: device memory.
+ * ERR_INVALID: no such rank, or in an open group. A message that is not
+ * received before its generation ends, or its set is destroyed, is thrown away.
+ */
+RG_API rg_status rg_send_start(rg_set *set, const void *data, uint64_t count,
+                               rg_type type, int peer,
+                               const rg_op_params *params, rg_req **req_p);
+RG_API rg_status rg_recv_start(rg_set *set, void *data, uint64_t count,
+                               rg_type type, int peer, uint64_t *count_p,
+                               const rg_op_params *params, rg_req **req_p);
+
 /* A group: between these two calls, the thread's *_start calls on sets of ctx
  * are only noted; rg_group_end starts all of them, or none. If one of the calls
  * failed, every request of the group ends with that error; if ranks group
@@ -583,6 +612,10 @@ RG_API rg_status rg_alltoall(rg_set *set, const void *send, void *recv,
                              uint64_t count, rg_type type);
 RG_API rg_status rg_barrier(rg_set *set);
 RG_API rg_status rg_join(rg_set *set, int *last_p);
+RG_API rg_status rg_send(rg_set *set, const void *data, uint64_t count,
+                         rg_type type, int peer, uint64_t tag);
+RG_API rg_status rg_recv(rg_set *set, void *data, uint64_t count, rg_type type,
+                         int peer, uint64_t tag, uint64_t *count_p);
 
 /* Called by the blocking forms in programs that were built with 0.1.0. */
 RG_API rg_status rg__group_refuse(rg_req **req_p);

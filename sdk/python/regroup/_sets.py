@@ -611,6 +611,40 @@ class Set:
                                        stream=stream, memory=memory)
         return started.wait(), received
 
+    # ------------------------------------------------ between two members
+
+    def start_send(self, data: Array, peer: int, *,
+                   deadline: float | None = None, tag: Tag = None
+                   ) -> Request[None]:
+        """A message to that rank of the set, whose receive has an equal tag.
+        It completes when data may be changed again, which for more than 8 KiB
+        is not before its receive."""
+        sent = look("send", data)
+        return self._start(
+            lib.rg_send_start,
+            (sent.address, sent.count, sent.type,
+             integer("the peer of send", c_int, peer),
+             _params("send", 0, deadline, tag)), sent, lambda: None)
+
+    send = _blocking(start_send)
+
+    def start_recv(self, out: Array, peer: int, *,
+                   deadline: float | None = None, tag: Tag = None
+                   ) -> Request[int]:
+        """The message of that rank of the set with an equal tag, into the
+        beginning of out. The result is the number of its elements; more than
+        out has are a Mismatch."""
+        got = look_writable("recv", out)
+        came = c_uint64(0)
+        return self._start(
+            lib.rg_recv_start,
+            (got.address, got.count, got.type,
+             integer("the peer of recv", c_int, peer), ctypes.byref(came),
+             _params("recv", 0, deadline, tag)), (got, came),
+            lambda: came.value)
+
+    recv = _blocking(start_recv)
+
     # ------------------------------------------------------ without data
 
     def start_barrier(self, *, deadline: float | None = None,

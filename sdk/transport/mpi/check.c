@@ -544,6 +544,11 @@ int rg__check_left(const rg__mpi *c, int *ranks, int room)
     return n;
 }
 
+bool rg__check_has_left(const rg__mpi *c, int m)
+{
+    return c->checked != NULL && c->checked->left[m] != 0;
+}
+
 rg_status rg__check_differs(rg__mpi *c, const rg__pair *p)
 {
     rg__checked *k = c->checked;

@@ -43,6 +43,8 @@ void rg__check_goodbye(void);
 /* Members that have said so, and never start the operation in flight: at most
  * room of them into ranks; returns how many. */
 int rg__check_left(const rg__mpi *c, int *ranks, int room);
+/* Has that member called rg_finalize, as far as is known? */
+bool rg__check_has_left(const rg__mpi *c, int m);
 
 /* A digest of hash, itself a digest, and of descriptor. */
 uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *descriptor);

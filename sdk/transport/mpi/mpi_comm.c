@@ -66,6 +66,7 @@ static void close_comm(rg__mpi *c)
     rg__check_part(c);
     if (c->is_world)
         close_world();
+    rg__mpi_lanes_close(c->lanes);
     if (c->mpi != MPI_COMM_NULL && !rg__lost_in(c))
         take_what_nobody_took(c->mpi);
     if (mpi_holds(&c->base))
@@ -131,7 +132,9 @@ static rg_status mpi_open(const rg__boot *boot, rg__comm **comm_p)
     c->mpi = rg__mpi_world();
     c->is_world = true;
     c->rank = boot->rank;
-    st = rg__check_open();
+    st = rg__mpi_lanes_open(c->mpi, c->n, &c->lanes);
+    if (st == RG_OK)
+        st = rg__check_open();
     if (st == RG_OK)
         st = rg__check_join(c, NULL);
     if (st != RG_OK) {
@@ -218,11 +221,17 @@ static void mpi_goodbye(rg__comm *world)
         rg__check_goodbye();
 }
 
-/* Asked only about awaited members. */
 static rg__gone mpi_gone(rg__comm *base, int rank)
 {
-    return rg__lost_is((const rg__mpi *)base, rank) ? RG__IS_LOST
-                                                    : RG__HAS_LEFT;
+    const rg__mpi *c = (const rg__mpi *)base;
+    if (rg__lost_is(c, rank))
+        return RG__IS_LOST;
+    return rg__check_has_left(c, rank) ? RG__HAS_LEFT : RG__IS_HERE;
+}
+
+static rg__messages *mpi_messages(rg__comm *world)
+{
+    return rg__mpi_lanes_messages(((const rg__mpi *)world)->lanes);
 }
 
 static bool mpi_is_for_all(rg__comm *world)
@@ -426,6 +435,7 @@ const rg__transport rg__transport_mpi = {
     .awaited = mpi_awaited,
     .goodbye = mpi_goodbye,
     .gone = mpi_gone,
+    .messages = mpi_messages,
     .is_for_all = mpi_is_for_all,
     .admits = mpi_admits,
     .wait = {.poll_ns = 3 * RG__MS, .sleep_ns = RG__MPI_SLEEP_NS},

@@ -7,7 +7,7 @@
 #ifndef RG_MPI_MPI_COMM_H
 #define RG_MPI_MPI_COMM_H
 
-#include "sdk/transport/mpi/mpi_parts.h"
+#include "sdk/transport/mpi/mpi_lanes.h"
 #include "sdk/base/clock.h"
 #include "sdk/transport/descriptor.h"
 
@@ -70,6 +70,8 @@ struct rg__mpi {
     void *block;                 /* in which it lies; NULL: in small */
     uint64_t block_bytes;
     _Alignas(16) char small[SMALL_SCRATCH]; /* where small scratch lies */
+
+    rg__mpi_lanes *lanes; /* of the world; owned */
 
     rg__checked *checked; /* NULL: not compared late */
     char *failed; /* what MPI has said when it failed; NULL: it has not */

@@ -298,7 +298,10 @@ static rg__gone native_gone(rg__comm *base, int rank)
     for (int m = 0; m < c->n; m++)
         if (set_rank_of(c, m) == rank)
             return gone_of(c, c->member[m].rank);
-    return rg__inter_has_left(c, rank) ? RG__HAS_LEFT : RG__IS_HERE;
+    return rg__inter_has_left(c, rank) ||
+                   (c->id == 0 && rg__native_lane_has_left(c->shared, rank))
+               ? RG__HAS_LEFT
+               : RG__IS_HERE;
 }
 
 /* Only of a rank of this host. */
@@ -309,6 +312,11 @@ static void native_lost(rg__comm *world, int rank)
     if (rank >= 0 && rank < sh->size && sh->host[rank] == sh->host[sh->rank])
         atomic_compare_exchange_strong(&rg__shm_bell_line(sh, rank)->gone,
                                        &stays, RG__IS_LOST);
+}
+
+static rg__messages *native_messages(rg__comm *world)
+{
+    return ((rg__native *)world)->shared->messages;
 }
 
 const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
@@ -323,4 +331,5 @@ const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
                                             .goodbye = native_goodbye,
                                             .gone = native_gone,
                                             .lost = native_lost,
+                                            .messages = native_messages,
                                             .close = rg__native_close};

@@ -16,6 +16,7 @@ static void close_shared(rg__shared *sh)
 {
     if (sh == NULL)
         return;
+    rg__messages_destroy(sh->messages);
     rg__net_close(sh->net); /* its thread rings a bell in the segment */
     rg__shm_unmap(sh->at, sh->layout.bytes);
     free(sh->member);
@@ -85,6 +86,8 @@ static rg_status map_shared(rg__shared *sh, int fd)
     sh->at = at;
     /* mailboxes are used sparsely: a huge page for each is a waste */
     madvise(at, sh->layout.staging, MADV_NOHUGEPAGE);
+    madvise((char *)at + sh->layout.lanes, sh->layout.bytes - sh->layout.lanes,
+            MADV_NOHUGEPAGE);
     return RG_OK;
 }
 
@@ -126,6 +129,8 @@ static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
         st = map_shared(sh, boot->control_fd);
     if (st == RG_OK && spans_hosts(boot))
         st = rg__net_open(boot, bell_of(sh, sh->rank), &sh->net);
+    if (st == RG_OK)
+        st = rg__native_open_lanes(sh);
     if (st != RG_OK) {
         close_shared(sh);
         return st;

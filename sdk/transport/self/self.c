@@ -6,15 +6,49 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
+#include "sdk/transport/messages/byte_ring.h"
 #include "sdk/transport/reduce.h"
 
 typedef struct comm {
     rg__comm base;
+    rg__messages *messages; /* of the world; owned, */
+    rg__byte_ring *lane;    /* as this */
     rg__coll coll;
     const char *send;
     char *recv;
     uint64_t count, at; /* elements, and how many are done */
 } comm;
+
+static void self_close(rg__comm *base)
+{
+    comm *c = (comm *)base;
+    rg__messages_destroy(c->messages);
+    free(c->lane);
+    free(c);
+}
+
+static size_t lane_put(void *lane, int rank, const char *from, size_t n)
+{
+    (void)rank;
+    return rg__byte_ring_put(lane, from, n);
+}
+
+static size_t lane_get(void *lane, int rank, char *to, size_t n)
+{
+    (void)rank;
+    return rg__byte_ring_get(lane, to, n);
+}
+
+static rg_status open_lane(comm *c)
+{
+    static const rg__lane_fns fns = {.put = lane_put, .get = lane_get};
+    c->lane = aligned_alloc(_Alignof(rg__byte_ring), sizeof *c->lane);
+    if (c->lane == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for messages");
+    atomic_init(&c->lane->written, 0);
+    atomic_init(&c->lane->read, 0);
+    return rg__messages_create(1, &fns, c->lane, &c->messages);
+}
 
 static rg_status open_comm(comm **c_p)
 {
@@ -33,9 +67,14 @@ static rg_status self_open(const rg__boot *boot, rg__comm **comm_p)
                         "transport self carries a world of 1 worker, not of %d",
                         boot->size);
     comm *c = NULL;
-    const rg_status st = open_comm(&c);
+    rg_status st = open_comm(&c);
+    if (st != RG_OK)
+        return st;
+    st = open_lane(c);
     if (st == RG_OK)
         *comm_p = &c->base;
+    else
+        self_close(&c->base);
     return st;
 }
 
@@ -118,9 +157,9 @@ static rg__bell *self_bell(rg__comm *world)
     return NULL;
 }
 
-static void self_close(rg__comm *base)
+static rg__messages *self_messages(rg__comm *world)
 {
-    free(base);
+    return ((comm *)world)->messages;
 }
 
 const rg__transport rg__transport_self = {.size = sizeof(rg__transport),
@@ -130,4 +169,5 @@ const rg__transport rg__transport_self = {.size = sizeof(rg__transport),
                                           .start = self_start,
                                           .test = self_test,
                                           .bell = self_bell,
+                                          .messages = self_messages,
                                           .close = self_close};

@@ -17,7 +17,8 @@ rg__layout rg__shm_layout(int local_size)
         round_up(l.mailboxes + members * sizeof(rg__mailbox), RG__PAGE_BYTES);
     l.medium = l.small + members * 2 * SMALL_BYTES;
     l.staging = round_up(l.medium + members * 2 * MEDIUM_BYTES, HUGE_BYTES);
-    l.bytes = l.staging + members * STAGES * STAGE_BYTES;
+    l.lanes = l.staging + members * STAGES * STAGE_BYTES;
+    l.bytes = round_up(l.lanes + n * n * sizeof(rg__byte_ring), HUGE_BYTES);
     return l;
 }
 

@@ -1,6 +1,6 @@
 /* The control segment: what the local ranks of one generation share.
  *
- *   | bells | verdicts | mailboxes | small | medium | staging |
+ *   | bells | verdicts | mailboxes | small | medium | staging | lanes |
  *
  * One bell per process. Then RG__SETS_MAX areas, each with room for every local
  * rank, at index id % RG__SETS_MAX; within an area, a local member lies at its
@@ -12,6 +12,9 @@
  *   medium   the same, larger, for sets over several hosts
  *   staging  STAGES slots for the pipelines
  *
+ * Behind them there is a lane of messages for each pair of local ranks and each
+ * direction, for all sets.
+ *
  * Sequence numbers carry the set's id in their high half, so what a former set
  * left in an area is never taken for the present one's. The segment is sparse
  * and made fresh for each generation. Everything read from it may have been
@@ -20,6 +23,7 @@
 #define RG_SHM_LAYOUT_H
 
 #include "sdk/transport/descriptor.h"
+#include "sdk/transport/messages/byte_ring.h"
 
 #define INLINE_BYTES 80
 #define SMALL_BYTES  ((size_t)8 << 10)
@@ -79,8 +83,8 @@ _Static_assert(sizeof(rg__exchange_verdict) == 128, "two cache lines");
 _Static_assert(sizeof(rg__mailbox) == 384, "no gaps");
 
 typedef struct rg__layout {
-    uint64_t verdicts, mailboxes, small, medium, staging; /* offsets */
-    uint64_t bytes;                                       /* of the whole */
+    uint64_t verdicts, mailboxes, small, medium, staging, lanes; /* offsets */
+    uint64_t bytes; /* of the whole */
 } rg__layout;
 
 rg__layout rg__shm_layout(int local_size);

@@ -33,7 +33,8 @@ typedef struct rg__shared {
     uint32_t *host;        /* by rank */
     int *local_rank;       /* by rank: on its host */
     const rg__mappings *mappings;
-    rg__net *net; /* owned; NULL: all on one host */
+    rg__net *net;           /* owned; NULL: all on one host */
+    rg__messages *messages; /* owned */
 } rg__shared;
 
 typedef struct rg__local {

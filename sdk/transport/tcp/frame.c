@@ -14,6 +14,7 @@ static const struct {
     [FRAME_POISON] = {sizeof(rg__block_head), BODY_MAX},
     [FRAME_DATA] = {0, BODY_MAX},
     [FRAME_BYE] = {0, 0},
+    [FRAME_MESSAGE] = {1, MESSAGE_MAX},
 };
 
 const char *rg__frame_fault(const rg__frame *head)

@@ -11,6 +11,7 @@
  *   BLOCKS   what hosts say about an operation, and its small data
  *   POISON   the same, with a difference in it: passed on like any other
  *   DATA     a part of a step of a large operation
+ *   MESSAGE  a piece of a lane of messages (messages/)
  *   BYE      the sender has left the set or the generation; index 1: its
  *            process ends
  *
@@ -25,6 +26,7 @@
 #define FRAME_MAGIC   0x31646772u /* "rgd1" */
 #define FRAME_VERSION 2u
 #define BODY_MAX      ((uint32_t)64 << 20)
+#define MESSAGE_MAX   ((uint32_t)256 << 10)
 
 typedef enum rg__frame_kind {
     FRAME_HELLO = 1,
@@ -35,6 +37,7 @@ typedef enum rg__frame_kind {
     FRAME_POISON,
     FRAME_DATA,
     FRAME_BYE,
+    FRAME_MESSAGE,
     FRAME_KINDS
 } rg__frame_kind;
 

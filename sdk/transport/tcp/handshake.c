@@ -367,7 +367,10 @@ static const char *hello_fault(const rg__net *net, const rg__data_hello *h)
         return "it is in another generation";
     if (who->to != net->rank || !is_same(who->to_id, net->member[net->rank]))
         return "it wants another worker";
-    if (who->from < 0 || who->from >= net->rank ||
+    const bool connects = who->set == RG__SET_MESSAGES
+                              ? who->from < net->size && who->from != net->rank
+                              : who->from < net->rank;
+    if (who->from < 0 || !connects ||
         !is_same(who->from_id, net->member[who->from]))
         return "it is not a member of this generation";
     return NULL;
@@ -419,7 +422,7 @@ static bool is_for(const rg__guest *g, uint32_t set, int rank)
 static rg__link *find_link(const rg__net *net, const rg__guest *g)
 {
     for (rg__link *l = net->links; l != NULL; l = l->next)
-        if (is_for(g, l->set, l->rank))
+        if (!l->connects && is_for(g, l->set, l->rank))
             return l;
     return NULL;
 }
@@ -441,6 +444,8 @@ static void on_proof(rg__guest *g)
         drop_guest(g, "its link has a connection");
     else if (l != NULL)
         seat(g, l);
+    else if (g->hello.body.set == RG__SET_MESSAGES)
+        rg__link_accept_messages(net, g->hello.body.from);
 }
 
 static void on_hang_up(rg__guest *g)

@@ -25,8 +25,8 @@
 
 /* --------------------------------------------------------------------- life */
 
-rg_status rg__link_create(rg__net *net, uint32_t set, int rank,
-                          rg__link **link_p)
+static rg_status create(rg__net *net, uint32_t set, int rank, bool connects,
+                        rg__link **link_p)
 {
     rg__link *l = calloc(1, sizeof *l);
     if (l == NULL)
@@ -35,15 +35,34 @@ rg_status rg__link_create(rg__net *net, uint32_t set, int rank,
     l->net = net;
     l->set = set;
     l->rank = rank;
+    l->connects = connects;
     l->trying_ns = rg__now_ns();
     l->next = net->links;
     net->links = l;
-    if (net->rank < rank)
+    *link_p = l;
+    if (connects)
         rg__handshake_connect(l, rg__now_ns());
     else
         rg__handshake_find(l);
-    *link_p = l;
     return RG_OK;
+}
+
+rg_status rg__link_create(rg__net *net, uint32_t set, int rank,
+                          rg__link **link_p)
+{
+    return create(net, set, rank, net->rank < rank, link_p);
+}
+
+rg__link *rg__link_for_messages(rg__net *net, int rank)
+{
+    if (net->message_out[rank] == NULL)
+        create(net, RG__SET_MESSAGES, rank, true, &net->message_out[rank]);
+    return net->message_out[rank];
+}
+
+void rg__link_accept_messages(rg__net *net, int rank)
+{
+    create(net, RG__SET_MESSAGES, rank, false, &net->message_in[rank]);
 }
 
 /* Unread input would make the kernel reset the connection, and the peer may

@@ -130,7 +130,10 @@ static rg_status copy_boot(rg__net *net, const rg__boot *boot)
     net->member = copy(boot->member, n * sizeof *net->member);
     net->place = copy(boot->place, n * sizeof *net->place);
     net->address = copy(boot->address, hosts * sizeof *net->address);
-    if (net->member == NULL || net->place == NULL || net->address == NULL)
+    net->message_out = calloc(n, sizeof(rg__link *));
+    net->message_in = calloc(n, sizeof(rg__link *));
+    if (net->member == NULL || net->place == NULL || net->address == NULL ||
+        net->message_out == NULL || net->message_in == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for connections");
     return RG_OK;
 }
@@ -155,6 +158,16 @@ rg_status rg__net_open(const rg__boot *boot, rg__bell *bell, rg__net **net_p)
     return RG_OK;
 }
 
+static void close_lanes(rg__net *net)
+{
+    for (int r = 0; r < net->size && net->message_in != NULL; r++) {
+        rg__link_destroy(net->message_out[r]);
+        rg__link_destroy(net->message_in[r]);
+    }
+    free((void *)net->message_out);
+    free((void *)net->message_in);
+}
+
 static void close_if(int fd)
 {
     if (fd >= 0)
@@ -166,6 +179,7 @@ void rg__net_close(rg__net *net)
     if (net == NULL)
         return;
     stop_thread(net);
+    close_lanes(net);
     rg__handshake_drop_all(net);
     close_if(net->epoll);
     close_if(net->outer);
@@ -251,7 +265,7 @@ static void turn(rg__net *net)
     }
     handle_events(net, now);
     for (rg__link *l = net->links; l != NULL; l = l->next)
-        if (!rg__link_is_settled(l) && net->rank < l->rank &&
+        if (!rg__link_is_settled(l) && l->connects &&
             l->state != LINK_GREETING && now >= l->again_ns)
             rg__handshake_connect(l, now);
     rg__handshake_turn_out(net, now);
@@ -272,9 +286,9 @@ void rg__net_poll(rg__net *net, bool is_urgent)
 
 void rg__net_arm(rg__net *net)
 {
-    if (net->operations == 0)
+    if (net->operations == 0 && net->messages == 0)
         return;
-    bool is_needed = false;
+    bool is_needed = net->messages != 0; /* a new lane may come */
     for (rg__link *l = net->links; l != NULL; l = l->next) {
         if (l->state == LINK_UP &&
             (l->wants != 0 || l->watched.mask != NOT_WATCHED))

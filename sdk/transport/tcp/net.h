@@ -52,6 +52,7 @@ struct rg__link {
     int rank;   /* the peer's, in the world */
     int member; /* and in the set */
     rg__link_state state;
+    bool connects;  /* else it is accepted */
     bool has_ended; /* LINK_LEFT: the peer's process has called rg_finalize */
     uint32_t wants; /* events that the operation in flight waits for: there was
                        nothing when it last looked */
@@ -95,8 +96,12 @@ struct rg__net {
     rg__link *links;
     rg__guest *guests;
     int guest_count[4]; /* by state */
-    int operations;     /* in flight on comms across hosts */
-    bool is_ending;     /* this process has called rg_finalize */
+    int operations;     /* in flight on comms across hosts, */
+    int messages;       /* and messages of the world */
+    /* Lanes of messages, by rank: the end that writes connects, at its first
+       message. Owned; NULL: none yet. */
+    rg__link **message_out, **message_in;
+    bool is_ending; /* this process has called rg_finalize */
 
     int epoll;      /* all sockets */
     int outer;      /* epoll, once, and stop */
@@ -136,6 +141,12 @@ void rg__net_unwatch(rg__net *net, rg__watched *w);
 rg_status rg__link_create(rg__net *net, uint32_t set, int rank,
                           rg__link **link_p);
 void rg__link_destroy(rg__link *link); /* says BYE; NULL is allowed */
+
+/* The lane of messages to that rank, connected from now on; NULL without
+ * memory. */
+rg__link *rg__link_for_messages(rg__net *net, int rank);
+/* A guest has come to write messages: accept it. */
+void rg__link_accept_messages(rg__net *net, int rank);
 
 /* A socket whose other end has proved that it is the link's peer. */
 void rg__link_up(rg__link *link, int fd);
