@@ -123,8 +123,8 @@ static void follow_view_moved(rg__agent *a)
 /* The keys under it are gone. */
 static void follow_lease_renewed(rg__agent *a)
 {
-    rg__publish_anew(a);
-    rg__generation_fin_anew(a);
+    rg__publish_again(a);
+    rg__generation_fin_again(a);
     rg__leader_follow(a);
 }
 

@@ -626,7 +626,7 @@ static int wait_all(rg__launcher *l, bool (*is_one)(const host *),
     return GONE;
 }
 
-static void say_who_is_left(const rg__launcher *l)
+static void name_remaining_ranks(const rg__launcher *l)
 {
     for (const host *h = l->first; h != NULL; h = h->next)
         if (h->pid != 0)
@@ -635,7 +635,7 @@ static void say_who_is_left(const rg__launcher *l)
                     h->listed.name);
 }
 
-static void say_who_works(const rg__launcher *l)
+static void name_working_ranks(const rg__launcher *l)
 {
     for (const host *h = l->first; h != NULL; h = h->next)
         if (is_reached(h))
@@ -651,7 +651,7 @@ static int wait_for_programs(rg__launcher *l, int *code_p)
     take_early_codes(l, code_p);
     int how = wait_all(l, is_reached, FINISH_NS, code_p);
     if (how == TOO_LATE) {
-        say_who_works(l);
+        name_working_ranks(l);
         how = wait_all(l, is_reached, 0, code_p);
     }
     return how;
@@ -703,7 +703,7 @@ int rg__launcher_finish(rg__launcher *l, int code)
         cut_off(l, &code);
         return code;
     }
-    say_who_is_left(l);
+    name_remaining_ranks(l);
     drive_out(l);
     return code == 0 && how > 0 ? 128 + how : code;
 }

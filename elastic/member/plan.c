@@ -818,7 +818,7 @@ static int count_coming(const look *l, const members *list,
 
 /* Members on a living host learn of a lost one by the next proposal, which
  * waits for them here: so they are told. */
-static rg_status plan_anew(const look *l, members *list, const rg__proposal *p)
+static rg_status plan_again(const look *l, members *list, const rg__proposal *p)
 {
     if (l->decided != NULL &&
         find_reason(l->s, l->decided->generation) == NULL) {
@@ -1206,7 +1206,7 @@ static rg_status plan_broken(const look *l, members *list)
     if (l->c->is_mpi)
         return plan_launch(l);
     if (first != NULL)
-        return plan_anew(l, list, first);
+        return plan_again(l, list, first);
     if (list->n < l->c->min)
         return wait_below_min(l);
     l->clock->below_min_ns = 0;

@@ -43,7 +43,7 @@ static void end(rg__agent *a)
     agent_free(a);
 }
 
-/* ------------------------------------------------------------ who has built */
+/* ---------------------------------------------------- hosts that have built */
 
 static int sock; /* of the leader */
 static char text[RG__BEAT_TEXT_MAX];

@@ -32,7 +32,7 @@ static outcome act(etcd_server *server, void (*meanwhile)(etcd_server *))
     return cur;
 }
 
-/* The same with an end: nobody is at the door, and it has waited long enough.
+/* The same with an end: no worker is at the door after a long enough wait.
  */
 static outcome give_up(etcd_server *server, void (*meanwhile)(etcd_server *))
 {

@@ -85,7 +85,7 @@ static void no_room(void)
     check_reason(&s, "needs", "");
 }
 
-static void nobody_listens(void)
+static void no_listener(void)
 {
     scene s = set_up(1 << 20);
     rg__peers_close(s.from);
@@ -127,7 +127,7 @@ int main(void)
     commit_not_there();
     other_size();
     no_room();
-    nobody_listens();
+    no_listener();
     another_incarnation();
     silence();
     return 0;

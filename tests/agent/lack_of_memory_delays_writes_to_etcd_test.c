@@ -180,7 +180,7 @@ static bool fail_one(etcd_server *server, const act *what, long which)
     return is_last;
 }
 
-/* Nobody is told; that takes memory. */
+/* No worker is told; that takes memory. */
 static void last_out(etcd_server *server)
 {
     scene s;

@@ -85,7 +85,7 @@ static bool on_frame(void *arg, uint32_t type, const void *body, size_t n)
     return true;
 }
 
-/* That host hangs up on who goes on behind a refusal. */
+/* That host hangs up on a sender that goes on after a refusal. */
 static void on_gone(void *arg, const char *why)
 {
     sender *s = arg;

@@ -30,7 +30,7 @@ static int said(const char *what)
 static bool is_said(void *arg)
 {
     rg__agent *a = arg;
-    /* again and again, as those who look at something do */
+    /* again and again, as polling code does */
     rg__wait_begin(a, RG__WAIT_FENCE, 1, "process 12 of slot 1 to end");
     return rg__waits_said(a) == 1;
 }

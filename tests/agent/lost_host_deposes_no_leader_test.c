@@ -52,7 +52,7 @@ static void part(etcd_server *server, uint64_t a, uint64_t b)
     }
 }
 
-/* It has told etcd that it does not hear the leader, and nobody else is missed.
+/* It has told etcd that it does not hear the leader, and misses no other host.
  */
 static void accuse_leader(rg__agent *a)
 {

@@ -104,7 +104,7 @@ static void a_thread_behind_a_zombie_can(void)
     end(pid);
 }
 
-static void what_nobody_can_look_at_can(void)
+static void unreadable_process_can(void)
 {
     struct rlimit before, none;
     const pid_t pid = start(end_at_once);
@@ -119,7 +119,7 @@ static void what_nobody_can_look_at_can(void)
 }
 
 /* The next descriptor is for the directory, and none is left for its files. */
-static void whose_threads_nobody_can_look_at_can(void)
+static void with_unreadable_threads_can(void)
 {
     struct rlimit before, one;
     const pid_t pid = start(end_at_once);
@@ -164,7 +164,7 @@ static void a_dumping_process_can_not(void)
         has_dumped = rg__fence_is_dumping(&w);
     if (has_dumped) {
         const bool can = rg__fence_can_store(&w);
-        w.is_crashed = false; /* nobody says that it sits in a dump */
+        w.is_crashed = false; /* no sign of a core dump */
         const bool can_otherwise = rg__fence_can_store(&w);
         CHECK(!rg__fence_is_dumping(&w) || (!can && can_otherwise));
     }
@@ -192,8 +192,8 @@ int main(void)
     a_living_process_can();
     a_zombie_can_not();
     a_thread_behind_a_zombie_can();
-    what_nobody_can_look_at_can();
-    whose_threads_nobody_can_look_at_can();
+    unreadable_process_can();
+    with_unreadable_threads_can();
     a_dumping_process_can_not();
     clear(folder);
     return 0;

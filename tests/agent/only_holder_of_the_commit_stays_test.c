@@ -29,7 +29,7 @@ int main(void)
     CHECK_OK(rg__loop_create(&loop));
     rg__agent *a = agent_make(loop, 1);
     decide_from(a, 2, true);
-    CHECK(rg__drain_is_needed(a)); /* nobody has asked for it yet */
+    CHECK(rg__drain_is_needed(a)); /* no host has asked for it yet */
     a->store->served =
         (rg__served){.generation = 2, .sent = 1, .at_ns = rg__now_ns()};
     CHECK(rg__drain_is_needed(a)); /* it may be asked for again */

@@ -26,12 +26,13 @@ static const char input[] = "one\ntwo, which is a little longer\n\nthree\n"
 
 typedef struct scene {
     rg__spool *spool;
-    int pipe[2]; /* what is not read yet, whoever wrote it is gone */
+    int pipe[2]; /* what is not read yet, also of dead writers */
     bool is_file;
     int out[2]; /* read here, written there; a file: twice the same */
 } scene;
 
-/* ------------------------------------------------------ who reads an output */
+/* --------------------------------------------------- the reader of an
+ * output */
 
 static void print_next(const scene *s, const char *bytes, size_t n, bool is_end)
 {

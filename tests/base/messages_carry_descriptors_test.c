@@ -84,7 +84,7 @@ static void check_full_and_closed(int *pair)
     close(pair[1]);
 }
 
-/* Who closes with something unread resets the connection; what it had said
+/* Closing with unread data resets the connection; what that side had said
  * before is read all the same. */
 static void check_reset(int *pair)
 {

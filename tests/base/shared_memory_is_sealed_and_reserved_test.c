@@ -91,7 +91,7 @@ static void check_reserved(void)
 }
 
 /* Should the check under test be missing, the kernel is to kill this process
- * and nobody else. */
+ * and no other process. */
 static void be_the_first_to_go(void)
 {
     FILE *file = fopen("/proc/self/oom_score_adj", "w");

@@ -10,7 +10,7 @@ etcd's database and in its files (KiB), and, with --etcd own, how many keys the
 job has. `written` is what etcd has written to its disk in a change since the
 row before (0 where that is memory), `stored` what its database has gained by
 one: with --etcd private (the default) etcd is as `regroup run` starts it, with
---etcd own nobody compacts it."""
+--etcd own it is never compacted."""
 
 import argparse
 import base64
@@ -96,7 +96,7 @@ class Private:
 
 
 class Own:
-    """One that belongs to nobody, which nobody compacts."""
+    """One that no job owns, and that is never compacted."""
 
     def __init__(self, etcd):
         self.etcd, self.folder = etcd, etcd.data

@@ -18,13 +18,13 @@ again before the next:
 The time of a fault ends with the last survivor's first step in a later
 generation, by the worker's own clock. `pause` is the longest time that a
 survivor was between two steps (of drain and join, where nothing breaks, the
-only one). `floor` is one restore and one commit of the same state, copied by as
-many processes, on as many hosts (vaults), as survive, in the same run. The parts are medians of the times
-that the agent of a host noted which the fault did not strike. `lost` are
-committed steps that were lost. `goal` is what is to be reached (README.md).
-A fault that goes wrong is counted as `bad`, and a new job goes on; a row that
-goes wrong throughout says so, and the next one begins.
-"""
+only one). `floor` is one restore and one commit of the same state, copied
+by as many processes, on as many hosts (vaults), as survive, in the same
+run. The parts are medians of the times that the agent of a host noted which
+the fault did not strike. `lost` are committed steps that were lost. `goal`
+is what is to be reached (README.md). A fault that goes wrong is counted as
+`bad`, and a new job goes on; a row that goes wrong throughout says so, and
+the next one begins."""
 
 import argparse
 import contextlib
@@ -98,8 +98,8 @@ class Bench(HostsJob):
             detect=flags.detect, env={"REGROUP_LOG": "warn"})
 
     def stepped(self, pids, generation):
-        """[(t_ns, pause in ns)] of everybody's first step after a generation,
-        None while somebody has none."""
+        """[(t_ns, pause in ns)] of each worker's first step in a generation,
+        None while a worker has none."""
         for pid in pids:
             if start_of(pid) is None:
                 raise Failed(f"worker {pid} ended, which the fault did not "

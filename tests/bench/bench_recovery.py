@@ -50,7 +50,7 @@ def parse_flags():
     given.worker_list = [int(part) for part in given.workers.split(",")]
     given.byte_list = [bytes_of(part) for part in given.bytes.split(",")]
     if min(given.worker_list) < 2:
-        flags.error("--workers: a killed worker leaves nobody below 2")
+        flags.error("--workers: at least 2: one of them is killed")
     return given
 
 

@@ -57,7 +57,7 @@ def parse_flags():
     given = flags.parse_args()
     given.agent_list = [int(part) for part in given.agents.split(",")]
     if min(given.agent_list) < 2:
-        flags.error("--agents: one that leaves must leave somebody behind")
+        flags.error("--agents: at least 2: one of them leaves")
     return given
 
 
@@ -198,7 +198,7 @@ def descendants(pid):
 
 
 def cpu_ms(pids):
-    """Processor time of all threads so far; who is gone counts nothing."""
+    """Processor time of all threads so far; ended ones do not count."""
     total = 0
     for pid in pids:
         try:

@@ -64,7 +64,7 @@ class Stamps:
                                                              int(size))
 
     def forget(self, pid):
-        """It was killed, and nobody asks for its steps any more."""
+        """It was killed, and its steps no longer count."""
         os.unlink(os.path.join(self.folder, str(pid)))
         for of in (self.read_to, self.firsts, self.lasts):
             of.pop(pid, None)
@@ -79,8 +79,8 @@ class Stamps:
         return (newest, pids) if len(pids) == self.world else None
 
     def stepped_after(self, pids, generation):
-        """{pid: (generation, t_ns)} of everybody's first step after a
-        generation, or None while somebody has none."""
+        """{pid: (generation, t_ns)} of each worker's first step after a
+        generation, or None while a worker has none."""
         self.read()
         found = {}
         for pid in pids:

@@ -337,8 +337,8 @@ def went_on(process, g, step):
 
 
 def check_agreements(history):
-    """Nobody leaves an agreement before all have entered: no member is more
-    than a step behind another, and who goes on has the commit."""
+    """No member leaves an agreement before all have entered: none is more
+    than a step behind another, and one that goes on has the commit."""
     for g, generation in sorted(history.generations.items()):
         newest = max(generation.ended(p) for p, _ in generation.members)
         for process, _ in generation.members:
@@ -377,7 +377,7 @@ def check_decisions(history):
                            "which is not earlier")
         elif not could_exist(history, resume):
             history.broken(1, f"generation {g} resumes from {shown(resume)}, "
-                           "but nobody can have made that commit")
+                           "but no member can have made that commit")
 
 
 def began_ns(generation):
@@ -561,7 +561,7 @@ def check_hashes(history):
                                for value, process in found.items()))
 
 
-# ------------------------------------------- 4: who was fenced commits nothing
+# ------------------------------------- 4: a fenced worker commits nothing
 
 def check_fences(history):
     """By the generation in the record, in the order of one process: nothing in

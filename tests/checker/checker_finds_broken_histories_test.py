@@ -212,7 +212,7 @@ def stored_behind():
     return s
 
 
-def nobody_has_heard():
+def no_host_has_heard():
     """Step 4 was agreed on and copied whole, and all were killed or cut off
     before they heard of it: the next generation goes on from it."""
     s = Story()
@@ -370,11 +370,11 @@ def i2_both_sides_make_a_generation():
     return s
 
 
-def i2_a_newcomer_stands_before_who_stays():
+def i2_newcomer_stands_before_survivors():
     return hosts(third=(A1, B1, A2N, A3, B2N))
 
 
-def i2_who_stays_changes_places():
+def i2_survivors_change_places():
     return hosts(second=(B1, A1, A3))
 
 
@@ -616,7 +616,7 @@ def i0_no_resume():
     return s
 
 
-def i0_nobody_wrote_a_history():
+def i0_no_worker_wrote_a_history():
     return Story()
 
 
@@ -678,7 +678,7 @@ def three_newcomers_of_a_host():
 CORRECT = [good, hosts, three_newcomers_of_a_host, loaded,
            late_line_of_a_stopped_worker, killed_before_its_last_line,
            all_are_killed_after_a_commit_without_a_line, death_before_commit_0,
-           stored_behind, nobody_has_heard, two_jobs]
+           stored_behind, no_host_has_heard, two_jobs]
 
 
 # ------------------------------------------------------------------------ test

@@ -1,6 +1,6 @@
-"""`regroup status` shows every host of the job, whichever agent is asked, by one
-read of etcd; while etcd gives no answer it says so within two seconds and shows
-its own part, with the others as they were last seen.
+"""`regroup status` shows every host of the job, whichever agent is asked, by
+one read of etcd; while etcd gives no answer it says so within two seconds and
+shows its own part, with the others as they were last seen.
 
 Covers: status_cmd.c question.c report.c"""
 
@@ -51,7 +51,7 @@ def test():
                 if host["id"] == name:
                     claim((host["etcd"], host["heard_s"]) == ("up", None),
                           f"{name} shows {host}")
-        # the leader expects heartbeats of everybody
+        # the leader expects heartbeats of all hosts
         until(lambda: hears_all(job.status("h1")), 20, "h1 hears all")
         text = job.run_on("h2", "status").stdout
         claim(text.startswith("job test: generation 0 forming, "), text)

@@ -103,7 +103,7 @@ def wait_for(condition, what, timeout_s=TIMEOUT_S):
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
-            sys.exit(f"in vain for {timeout_s} s: {what}")
+            sys.exit(f"not true after {timeout_s} s: {what}")
         time.sleep(0.02)
 
 
@@ -122,7 +122,7 @@ def find_child(parent, name):
 
 
 def processes_with(text):
-    """Whoever has a text in the command line or the environment."""
+    """Processes with a text in the command line or the environment."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

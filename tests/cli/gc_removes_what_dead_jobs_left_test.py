@@ -1,6 +1,7 @@
-"""`regroup gc`: run directories whose processes are gone, files of launches that
-no agent holds, and the keys of jobs that have ended or have been without hosts for --older-than; --dry-run changes
-nothing; a living job, and what is not Regroup's, is never touched.
+"""`regroup gc`: run directories whose processes are gone, files of launches
+that no agent holds, and the keys of jobs that have ended or have been without
+hosts for --older-than; --dry-run changes nothing; a living job, and what is
+not Regroup's, is never touched.
 
 Covers: gc_cmd.c gc_etcd.c scratch.c"""
 
@@ -78,7 +79,7 @@ def start_job(d, etcd, name):
 
 
 def said(got):
-    """But for what other jobs of this machine left for everybody to remove."""
+    """Except for what other jobs of this machine left for any gc to remove."""
     lines = [line for line in got.stdout.splitlines(keepends=True)
              if "/regroup-mpi-" not in line and line != "nothing to remove\n"]
     return "".join(lines)

@@ -29,8 +29,8 @@ with RunDir() as d:
     with socket.socket() as deaf:  # takes connections, never answers
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(16)
-        cases = [("nobody listens", closed_port(), ["run"]),
-                 ("nobody listens", closed_port(), ["agent"]),
+        cases = [("no listener", closed_port(), ["run"]),
+                 ("no listener", closed_port(), ["agent"]),
                  ("a deaf etcd", deaf.getsockname()[1], ["run"])]
         asked = [d.start(*command, "--job", f"J{port}", "--etcd",
                          f"http://127.0.0.1:{port}", "-n", "1", "true")

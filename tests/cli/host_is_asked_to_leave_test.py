@@ -11,7 +11,7 @@ from hosts import REGROUP, Hosts, HostsJob, text64
 from house import claim, main, trainer, until
 
 PREFIX = "/regroup/v1/test/"
-# A host whose agent answers nobody; it never leaves.
+# A host whose agent never answers and never leaves.
 DEAF = {"id": "00000000000000aa", "seq": 1, "slots": 1, "elastic": 1,
         "address": "127.0.0.1", "port": 1, "draining": False, "gone": False,
         "etcd": False, "open": 1, "failed_code": 0, "failed": "", "vault": 0,

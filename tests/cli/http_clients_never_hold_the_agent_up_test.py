@@ -94,7 +94,7 @@ def a_crowd_that_says_nothing(job, place):
     claim(gap < 3, f"the steps stood still for {gap} s")
 
 
-def somebody_who_takes_nothing(place):
+def reader_that_takes_nothing(place):
     host, port = place.rsplit(":", 1)
     deaf = []
     for _ in range(8):
@@ -127,7 +127,7 @@ def test():
         place = f"127.0.0.1:{port}"
         claim(job.status()["metrics"] == place, json.dumps(job.status()))
         answers(place)
-        somebody_who_takes_nothing(place)
+        reader_that_takes_nothing(place)
         a_crowd_that_says_nothing(job, place)
         claim(job.run("stop").returncode == 0, "stop")
         job.finish(143)

@@ -43,7 +43,7 @@ def tells_that_it_left(job, host):
           ("left", 0, f"host {host} has left the job"), str(last))
 
 
-def everybody_sees_all(job, names):
+def all_hosts_see_all(job, names):
     for name in names:
         status = job.status(name)
         workers = [(w["rank"], h["id"], w["step"]) for h in status["hosts"]
@@ -77,7 +77,7 @@ def test():
                      ["--slots", "2"],
                      trainer(*TRAINING)) as job:
         job.wait_world(6)
-        everybody_sees_all(job, hosts.names)
+        all_hosts_see_all(job, hosts.names)
         each_has_its_share(job, hosts.names)
 
         watching = subprocess.Popen(

@@ -125,7 +125,7 @@ def test():
 
     with Job(["-n", "1"], trainer("--steps", "100000")) as job:
         job.wait_step(1)
-        claim(job.status()["metrics"] is None, "nobody asked for metrics")
+        claim(job.status()["metrics"] is None, "metrics without --metrics")
         claim("metrics" not in job.run("status").stdout, "nor for the line")
 
 

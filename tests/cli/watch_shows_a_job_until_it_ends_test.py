@@ -123,7 +123,7 @@ def a_job_whose_processes_are_killed():
 
 
 def processes_of(job):
-    """Whoever runs `regroup run` of this job."""
+    """The process of this job's `regroup run`."""
     found = []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         words = words_of(pid)

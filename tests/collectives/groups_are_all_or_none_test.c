@@ -114,7 +114,7 @@ static void failed_call(world *w, void *arg)
     CHECK_EQ(sum, w->n);
 }
 
-/* By who ends it, at once: the other's part is here, and nobody else looks. */
+/* By the thread that ends it, at once: the other part is here. */
 static void begun_at_its_end(world *w, void *arg)
 {
     (void)arg;
@@ -149,7 +149,7 @@ static void scale_of_one(world *w, void *arg)
     CHECK(sum == (float)w->n);
 }
 
-/* The time between the calls and the group's end is nobody's. */
+/* The time between the calls and the group's end does not count. */
 static void deadlines(world *w, void *arg)
 {
     (void)arg;

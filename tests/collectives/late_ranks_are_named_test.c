@@ -76,7 +76,7 @@ static void done_as_one(world *w, rg_set *set)
 }
 
 /* Another's turn has not come: it is said what it is behind, since when, and
- * who is missing there. */
+ * the ranks that are missing there. */
 static void behind_another(rg_set *set)
 {
     int32_t one = 1;

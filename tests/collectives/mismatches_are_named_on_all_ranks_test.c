@@ -21,7 +21,7 @@ static rg_status finish(rg_status st, rg_req **req)
 }
 
 typedef struct difference {
-    int rank; /* of who asks */
+    int rank; /* of the caller */
     uint64_t count;
     bool is_other; /* this rank is the one that differs */
 } difference;

@@ -1,5 +1,5 @@
 /* B48 to B50: ranks with less data than others join; allreduces of the others
- * go on, grouped ones too, AVG divides by the size of the set; all learn who
+ * go on, grouped ones too, AVG divides by the size of the set; all learn which
  * joined last; a prescale of 1 is none, and another one goes with sums only;
  * another collective during a join fails for those that started it, and the
  * join completes. On the world and on other sets.

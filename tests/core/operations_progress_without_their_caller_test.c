@@ -10,7 +10,7 @@
 
 static void await_by_looking(const rg_req *req)
 {
-    while (!rg__req_is_done(req)) /* a load; helps nobody */
+    while (!rg__req_is_done(req)) /* a load; makes no progress */
         sched_yield();
 }
 
@@ -26,7 +26,7 @@ static void start_and_look(world *w, char *data, uint64_t count)
     CHECK_EQ(data[count - 1], 6);
 }
 
-/* Somebody waited, so the Regroup thread went to sleep; then he gave up. */
+/* A thread waited, so the Regroup thread went to sleep; then it gave up. */
 static void after_a_wait_that_gave_up(world *w)
 {
     int32_t one = 1, sum = 0;

@@ -154,7 +154,7 @@ static pthread_t wait_in_thread(rg_req *req)
     return thread;
 }
 
-static void left_while_somebody_waits(void)
+static void left_while_a_thread_waits(void)
 {
     begin();
     rg_req *waited = NULL, *queued = NULL;
@@ -171,7 +171,7 @@ static void left_while_somebody_waits(void)
     end();
 }
 
-static void finalized_while_somebody_waits(void)
+static void finalized_while_a_thread_waits(void)
 {
     begin();
     rg_req *waited = NULL, *later = NULL;
@@ -184,7 +184,7 @@ static void finalized_while_somebody_waits(void)
 }
 
 /* The word is the highest generation that was aborted. */
-static void aborted_without_anybody_who_leaves(uint64_t word)
+static void aborted_before_any_worker_leaves(uint64_t word)
 {
     begin();
     rg_req *req = NULL, *second = NULL;
@@ -243,7 +243,7 @@ static void memory_in_use_is_kept(void)
     CHECK(!keeps_memory(RG_ERR_PEER_LOST));
 }
 
-/* Nobody looks but a caller that only polls. */
+/* Only a caller that polls makes progress. */
 static void polled_past_its_deadline(void)
 {
     const rg__start start = {.coll = barrier, .timeout_ms = 1};
@@ -386,11 +386,11 @@ static void noted_before_the_door(void)
 int main(void)
 {
     for (int i = 0; i < 20; i++) {
-        left_while_somebody_waits();
-        finalized_while_somebody_waits();
+        left_while_a_thread_waits();
+        finalized_while_a_thread_waits();
     }
-    aborted_without_anybody_who_leaves(3);
-    aborted_without_anybody_who_leaves(4);
+    aborted_before_any_worker_leaves(3);
+    aborted_before_any_worker_leaves(4);
     broken_transport();
     memory_in_use_is_kept();
     polled_past_its_deadline();

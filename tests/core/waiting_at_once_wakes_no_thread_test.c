@@ -7,7 +7,7 @@
 
 #include "tests/lib/world.h"
 
-#define COUNT  ((uint64_t)32768) /* of floats: worth waking who lingers */
+#define COUNT  ((uint64_t)32768) /* floats: worth waking a lingering thread */
 #define ROUNDS 2000
 
 /* Sleeps of the other threads of this process. */

@@ -1,7 +1,8 @@
 """Every field of the manifests is one that the API of Kubernetes has, with a
 value of its type, and none that it requires is missing (kubernetes.json, which
-make_schema.py writes), and every value one that the API server accepts. What they say of each other fits: selectors, services,
-ports, volumes, settings of Regroup, and the time that a pod has for leaving.
+make_schema.py writes), and every value one that the API server accepts. What
+they say of each other fits: selectors, services, ports, volumes, settings of
+Regroup, and the time that a pod has for leaving.
 
 Covers: statefulset.yaml etcd.yaml job.yaml"""
 
@@ -152,7 +153,7 @@ def look_at_agent(where, spec, agent, ports):
     sleep = int(re.search(r"sleep (\d+)$", hook).group(1))
     claims.hold(deadline + TERM_S < sleep < grace,
                 f"{where}: deadline {deadline}, hook {sleep}, grace {grace}")
-    claims.hold(">/run/regroup/notice" in hook, f"{where} tells nobody: {hook}")
+    claims.hold(">/run/regroup/notice" in hook, f"{where}: no notice: {hook}")
 
 
 claims = Claims()

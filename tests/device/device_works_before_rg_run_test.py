@@ -18,7 +18,7 @@ def run(place):
         job.wait_step(job.step() + 10)
         job.finish()
         claim(job.text().count("reduced before rg_run") == 3,
-              "who has reduced before rg_run?")
+              "a rank has not reduced before rg_run")
         job.check()
         job.check_device()
 

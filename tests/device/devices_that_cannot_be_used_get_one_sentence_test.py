@@ -39,7 +39,7 @@ def job_of(slots, script, env=None):
 
 def end(job, sentence, code):
     job.finish(code=code)
-    claim(sentence in job.text(), f"nobody said: {sentence}")
+    claim(sentence in job.text(), f"no line says: {sentence}")
     job.check_disciplined()
 
 

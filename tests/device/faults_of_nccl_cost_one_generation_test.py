@@ -47,7 +47,7 @@ def end(job, *sentences):
     job.wait_step(job.step() + 12)
     job.finish()
     for sentence in sentences:
-        claim(sentence in job.text(), f"nobody said: {sentence}")
+        claim(sentence in job.text(), f"no line says: {sentence}")
     job.check()
     job.check_device()
 
@@ -74,12 +74,12 @@ def test_one_after_the_other():
               f"than one generation, or none: {job.generation()}")
 
 
-def test_who_can_not_go_on():
+def test_worker_that_cannot_go_on():
     for script, sentence in (RUINED, REFUSED):
         print(script, flush=True)
         with job_of(script) as job:
             until(lambda: sentence in job.text() or not job.alive(), 20,
-                  f"somebody says: {sentence}")
+                  f"a line says: {sentence}")
             end(job)
 
 
@@ -89,7 +89,7 @@ def test_a_device_that_is_ruined_while_it_is_waited_for():
         until(job.has_struck, 20, "an operation is under way")
         job.script("sticky slot=1 rc=700 once=2")
         until(lambda: RUINED[1] in job.text() or not job.alive(), 20,
-              f"somebody says: {RUINED[1]}")
+              f"a line says: {RUINED[1]}")
         end(job, "the device can't go on; this process ends, and its slot "
             "starts again: CUDA_ERROR_ILLEGAL_ADDRESS (700)")
 
@@ -108,7 +108,7 @@ def test_the_third_time_in_a_row_is_the_last():
             *UNTIL_FINISH, "--step-ms", 2, "--set",
             "--limit-ms", LIMIT_MS), never) as job:
         until(lambda: "3 times in a row: set " in
-              job.text() or not job.alive(), 20, "somebody gives up")
+              job.text() or not job.alive(), 20, "a worker gives up")
         job.script("")
         end(job)
 
@@ -121,7 +121,7 @@ def test_a_device_that_does_not_stop_ends_its_process():
                   20, "it hangs")
             job.kill(2)
             until(lambda: NO_END in job.text() or not job.alive(), 20,
-                  f"somebody says: {NO_END}")
+                  f"a line says: {NO_END}")
             until(lambda: "exited with code 71" in job.text(), 20, "71")
             end(job)
 

@@ -1,5 +1,5 @@
-"""Device memory that is freed while it is registered: the commit that would read
-it says which buffer that is, before anything touches it.
+"""Device memory that is freed while it is registered: the commit that would
+read it says which buffer that is, before anything touches it.
 
 Covers: on_device.c nccl/device.c"""
 
@@ -12,7 +12,7 @@ def test():
             "--steps", 9, "--device-state", "--free", 5)) as job:
         job.finish(code=1)
         claim("RG_ERR_INVALID: buffer shard is no longer memory of the "
-              "device: it was freed" in job.text(), "nobody named the buffer")
+              "device: it was freed" in job.text(), "no line names the buffer")
         job.check_disciplined()
 
 

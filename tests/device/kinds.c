@@ -134,7 +134,7 @@ static rg_status alltoall(const call *c, const char *send, char *recv,
                              req_p);
 }
 
-/* Rank a sends counts[a] to everybody. */
+/* Rank a sends counts[a] to every rank. */
 static rg_status alltoallv(const call *c, const char *send, char *recv,
                            rg_req **req_p)
 {

@@ -48,7 +48,7 @@ def test_a_device_that_is_opened_late():
                    env={"REGROUP_STALL": "200ms"}) as job:
         job.finish()
         job.check_device()
-        claim(TOLD + sentence in job.text(), "nobody was told")
+        claim(TOLD + sentence in job.text(), "no rank got the error")
 
 
 def test_what_was_refused_is_not_compared():
@@ -59,7 +59,7 @@ def test_what_was_refused_is_not_compared():
                    env={"REGROUP_STALL": "200ms"}) as job:
         job.finish()
         job.check_device()
-        claim(TOLD + sentence in job.text(), "nobody was told")
+        claim(TOLD + sentence in job.text(), "no rank got the error")
         claim(job.text().count("nothing: told RG_OK") == 3,
               "what is the same everywhere was not committed")
 
@@ -74,14 +74,14 @@ def test_each_kind():
         text = job.text()
         for name, sentence in CASES:
             sought = name.removeprefix("set-") + ": " + TOLD + sentence
-            claim(sought in text, f"nobody was told: {sought}")
+            claim(sought in text, f"no rank got the error: {sought}")
         for name in LATE:
             claim(f"{name}: told RG_ERR_PEER_LOST" in text,
                   f"{name}: no deadline has ended it")
-        claim(text.count(MISSING) >= 2, f"nobody said: {MISSING}")
+        claim(text.count(MISSING) >= 2, f"no line says: {MISSING}")
         crossed = text[text.index(f"generation {len(turns)}:"):]
         for sentence in CROSSED:
-            claim(sentence in crossed, f"nobody said: {sentence}")
+            claim(sentence in crossed, f"no line says: {sentence}")
         claim("told RG_OK" not in text, "what differs was committed")
         claim(job.generation() == len(turns) + 1, "a mistake cost more than "
               f"one generation, or none: {job.generation()}")

@@ -1,6 +1,6 @@
 /* An elastic program on device memory: each step adds up a fixed batch by an
  * allreduce in a stream, so that the sum depends neither on the world's size
- * nor on who was lost.
+ * nor on the workers that were lost.
  *
  *   reducer [--until FILE] [--steps N] [--step-ms N] [--set | --cross]
  *           [--limit-ms N] [--elements N] [--device-state] [--load]

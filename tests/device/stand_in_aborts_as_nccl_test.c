@@ -155,7 +155,7 @@ static void an_init_without_end_is_aborted(ranks *r)
     ranks_meet(r);
 }
 
-/* Who has no thread at the port any more waits for a root that is gone. */
+/* A rank without a thread at the port waits for a root that has gone. */
 static void the_root_ends_with_its_port(ranks *r)
 {
     rg__nccl_id id;
@@ -188,7 +188,7 @@ static void the_root_ends_with_its_port(ranks *r)
  * abort
  */
 
-/* Rank 1 dies in the middle; nobody tells the others. */
+/* Rank 1 dies in the middle; the others are not told. */
 static void a_dead_rank_is_not_noticed(ranks *r)
 {
     int rc = 0;
@@ -233,7 +233,7 @@ static void *launch(void *arg)
     return NULL;
 }
 
-/* Two halves: the flags free whoever is inside, the memory goes later. */
+/* Two halves: the flags release threads inside, the memory goes later. */
 static void an_abort_frees_a_blocked_launch(ranks *r)
 {
     pthread_t thread;

@@ -44,7 +44,7 @@ def test():
         until(lambda: job.generation() > CHANGES or not job.alive(), 60,
               f"{CHANGES} changes")
         job.script("")
-        claim(job.has_struck(1) and job.has_struck(2), "nobody died")
+        claim(job.has_struck(1) and job.has_struck(2), "no process died")
         job.wait_step(job.step() + 5)
         for pid in pids:
             until(lambda pid=pid: held(pid) == first[pid], 5,

@@ -26,12 +26,12 @@
 
 typedef enum kind { LIST, KEEP, SPLIT, RULE } kind;
 
-/* A worker, for ever. start 0: nobody. */
+/* A worker, for good. start 0: none. */
 typedef struct who {
     int32_t slot, start;
 } who;
 
-/* One of the sets, as this worker has it, and who should be in it. */
+/* One of the sets, as this worker has it, and the members it should have. */
 typedef struct mine {
     rg_set *set;
     kind kind;
@@ -106,7 +106,7 @@ static int color_now(rg_ctx *ctx, void *arg)
     return rule_color(m->index, rg_slot(ctx));
 }
 
-/* Who is in it now; of a set that is no rule, who was when it was made. */
+/* Its members now; of a set without a rule, those when it was made. */
 static void expect_list(job *j, mine *m)
 {
     int ranks[WORKERS];
@@ -190,7 +190,7 @@ static bool is_here(const job *j, who one)
     return false;
 }
 
-/* Nobody of an ended set is left in it. */
+/* No member of an ended set is left in it. */
 static void lose_the_dead(const job *j, mine *m)
 {
     int n = 0;

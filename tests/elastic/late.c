@@ -90,7 +90,7 @@ static rg_status make_without(job *j)
     return st == RG_OK ? rg_wait(&req, -1) : st;
 }
 
-/* Where slot 0 does not wait for who comes here. */
+/* Where slot 0 does not wait for the workers that come here. */
 static rg_status wait_elsewhere(job *j)
 {
     rg_req *req = NULL;

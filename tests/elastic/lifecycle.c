@@ -58,7 +58,7 @@ static rg_status train(rg_state *st, void *arg)
 
 /* --------------------------------------------------- behind rg_run: `after` */
 
-/* The world lives on; then the last rank goes, and nobody waits for it. */
+/* The world lives on; then the last rank goes, and no rank waits for it. */
 static int after(void)
 {
     const int first[] = {0, 1};

@@ -66,7 +66,7 @@ static rg_status resize(rg_state *state, size_t n)
                : st;
 }
 
-/* Once for want of room in the vault, once for want of addresses: the buffer
+/* Once for lack of room in the vault, once for lack of addresses: the buffer
  * stays what it was. */
 static void ask_for_too_much(rg_state *state)
 {

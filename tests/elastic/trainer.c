@@ -1,9 +1,10 @@
 /* The program that the fault tests run: a training without a model. Its state
  * is a vector of integers; each step adds up a function of the samples of a
  * global batch over all ranks and mixes the sum in. So the state after a step
- * does not depend on the size of the world, on who was lost, or on when.
+ * does not depend on the size of the world, on which workers were lost, or
+ * when.
  *
- *   trainer [flags]       see usage() below
+ * trainer [flags]       see usage() below
  *
  * Prints `final step N state HASH` on every rank that finishes. */
 #include <errno.h>
@@ -231,7 +232,7 @@ static rg_status mix_part(trainer *t, const rg_state *st)
     return rs;
 }
 
-/* The parts of all ranks, whoever has which. */
+/* The parts of all ranks, wherever they are. */
 static rg_status hash_parts(trainer *t, const rg_state *st)
 {
     uint64_t begin, end;

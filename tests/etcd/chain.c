@@ -6,7 +6,7 @@
  *    "leases_lost": …, "downs": …, "wipes": …}
  *
  * The gaps are the longest times without a write and without news in the
- * mirror. It fails at once when a number is missing, doubled, somebody else's,
+ * mirror. It fails at once when a number is missing, doubled, another client's,
  * or goes back. tests/lib/chain.py runs it. */
 #include <getopt.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@ writes and news pause no longer than the bound of each fault.
     cluster_heals_under_its_client_test.py FAULT [--seconds N] [--runs N]
 
 --seconds: how long the fault lasts. Prints the longest pauses, beyond the time
-in which nobody can answer; elastic/etcd/README.md has figures.
+in which no member can answer; elastic/etcd/README.md has figures.
 
 Covers: endpoints.c mirror.c etcd/watch.c lease.c"""
 import argparse
@@ -17,12 +17,12 @@ from etcd_cluster import Cluster
 from etcd_faults import FAULTS, NOBODY_ANSWERS, order
 from house import PATIENCE, claim, main
 
-# A sending that nobody answers takes 1 s, an election 0.5 to 1 s, and the pause
+# A request without an answer takes 1 s, an election 0.5 to 1 s, and the pause
 # before the next sending up to 1 s; members that start take another second.
 MOST_MS = 15000
 MOST_START_MS = 20000
 LEASE_S = 3.3  # how long chain.c's lease lasts at least without a keepalive
-# Nobody kept it alive; and a leader that wakes up revokes what was kept alive at
+# It was not kept alive; and a leader that wakes up revokes what was kept alive at
 # the next one (etcd#15247, mended by etcd#16822).
 MAY_LOSE = ("compacted_while_away", "leader_stopped")
 PASSWORD = "p"

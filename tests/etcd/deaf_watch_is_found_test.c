@@ -46,7 +46,7 @@ static void cut_link_is_found(void)
     etcd_server_stop(server);
 }
 
-/* A request that is answered by nobody says that the member is gone, and its
+/* A request without an answer says that the member is gone, and its
  * watch with it: it moves without news for which it would be deaf. */
 static void watch_moves_with_requests(void)
 {

@@ -38,8 +38,8 @@ typedef enum proxy_mode {
     PROXY_PASS,
     PROXY_DROP_REPLY, /* the next reply is lost, with its connection */
     PROXY_HOLD,       /* requests wait, also when their sender is gone */
-    PROXY_REFUSE,     /* all are hung up on, and who comes, too */
-    PROXY_STALL,      /* the link is cut: nothing passes, nobody is told */
+    PROXY_REFUSE,     /* hang up on all, and on newcomers too */
+    PROXY_STALL,      /* the link is cut: nothing passes, neither end is told */
 } proxy_mode;
 
 typedef struct proxy proxy;
@@ -49,6 +49,6 @@ const char *proxy_url(const proxy *p);
 void proxy_set(proxy *p, proxy_mode mode); /* PASS lets go what was held */
 int proxy_dropped(const proxy *p);         /* replies so far */
 int proxy_held(const proxy *p);            /* requests now */
-int proxy_answered_nobody(const proxy *p); /* replies whose asker was gone */
+int proxy_answered_none(const proxy *p);   /* replies whose asker was gone */
 
 #endif

@@ -179,7 +179,7 @@ int proxy_dropped(const proxy *p)
     return p->dropped;
 }
 
-int proxy_answered_nobody(const proxy *p)
+int proxy_answered_none(const proxy *p)
 {
     return p->unheard;
 }

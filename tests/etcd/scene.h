@@ -19,7 +19,7 @@ typedef struct scene {
 void scene_open(scene *s, const char *endpoints);
 void scene_open_as(scene *s, const char *endpoints, const char *user,
                    const char *password);
-/* A loop alone, for who needs a server on it before the client. */
+/* A loop alone, for tests that need a server on it before the client. */
 void scene_open_loop(scene *s);
 void scene_connect(scene *s, const char *endpoints, const char *user,
                    const char *password);
@@ -33,7 +33,7 @@ void scene_run_for(scene *s, int ms);
         const uint64_t wait_end = rg__now_ns() + PATIENCE_MS * RG__MS;         \
         while (!(claim)) {                                                     \
             if (rg__now_ns() > wait_end)                                       \
-                CHECK_FAIL("waited in vain for: %s", #claim);                  \
+                CHECK_FAIL("this never came true: %s", #claim);                \
             scene_turn(s);                                                     \
         }                                                                      \
     } while (0)

@@ -1,4 +1,4 @@
-/* Whether etcd answers: down after about a second of asking in vain, however
+/* Whether etcd answers: down after about a second without an answer, however
  * etcd is away; up with the next answer, which waiting requests then get as
  * well. Without a request there is no silence. An etcd that answers, but takes
  * no writes, is away as well.

@@ -73,7 +73,7 @@ static void late_request_finds_the_door_closed(scene *s, proxy *p)
     CHECK_EQ(o.sendings, 2);
     CHECK_EQ(proxy_held(p), 1);
     proxy_set(p, PROXY_PASS);
-    WAIT_FOR(s, proxy_answered_nobody(p) == 1);
+    WAIT_FOR(s, proxy_answered_none(p) == 1);
     const outcome now = scene_get(s, "u/late");
     CHECK_STR(now.value, "op-2");
     CHECK_EQ(now.mod_revision, o.revision);

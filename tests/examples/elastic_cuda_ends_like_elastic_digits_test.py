@@ -1,6 +1,6 @@
 """The digits on the stand-in for a GPU, with workers killed while
 communicators meet, within a kernel, in a commit and while a generation is
-aborted: the final state is that of elastic_digits, which nobody disturbed, on
+aborted: the final state is that of elastic_digits, which was not disturbed, on
 the CPU.
 
 Covers: 06_elastic_cuda.cu"""

@@ -1,6 +1,6 @@
-"""The GPT on the stand-in for a GPU: two workers that nobody disturbs, and
-three of which some are killed, within a kernel, while communicators meet and in
-a commit, end with the same model; it has learnt something.
+"""The GPT on the stand-in for a GPU: two undisturbed workers, and three of
+which some are killed, within a kernel, while communicators meet and in a
+commit, end with the same model; it has learnt something.
 
 Covers: 07_gpt_cuda.cu gpt_net.cuh"""
 import os

@@ -1,7 +1,7 @@
 """A page, a tutorial or the top README, does what it says: its blocks are run
-in order, in one shell. A tutorial's folder looks like the
-repository after ci/build dev; beside the README's program Regroup is installed.
-See tutorials/README.md for what each kind of block means.
+in order, in one shell. A tutorial's folder looks like the repository after
+ci/build dev; beside the README's program Regroup is installed. See
+tutorials/README.md for what each kind of block means.
 
 Covers: run_cmd.c 03_elastic_digits.c"""
 
@@ -39,7 +39,7 @@ def script_of(page, folder):
         elif kind == "text":
             expected += [(block, line) for line in body.splitlines()]
         elif kind not in ("c", "py", "python"):
-            fail(f"a block of {kind}: nobody runs that")
+            fail(f"a block of {kind}: tests do not run that")
     return "\n".join(script), expected
 
 

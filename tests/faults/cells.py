@@ -10,7 +10,7 @@ import typing
 
 class Phase(typing.NamedTuple):
     point: str  # failpoint
-    marks: str  # who stops there: worker, rank, newcomer (a rank of the host
+    marks: str  # what stops there: worker, rank, newcomer (a rank of the host
     #             that joins), agent, leader, source or sink (agents)
     when: str  # the failpoint's condition; {step} is chosen by the seed
     after: str  # what has to happen first: "", death, join, drain or end
@@ -28,7 +28,7 @@ PHASES = {
     "copy": Phase("commit.copy", "rank", "gen1:step{step}", "",
                   "its slice of a commit is half written"),
     "before agree": Phase("commit.before_agree", "rank", "gen1:step{step}", "",
-                          "its slice is complete, nobody knows"),
+                          "its slice is complete, no rank knows"),
     "after agree": Phase("commit.after_agree", "rank", "gen1:step{step}", "",
                          "all have entered; it has said nothing of it"),
     "set create": Phase("set.create", "rank", "gen1", "",
@@ -79,7 +79,7 @@ PHASES = {
 
 
 class Fault(typing.NamedTuple):
-    loses: str  # who need not keep its process: "", worker, host or agent
+    loses: str  # what need not keep its process: "", worker, host or agent
     then: str  # the world to come: full, less (by the target's host) or same
     meaning: str
 
@@ -194,7 +194,7 @@ ROWS = (
     ("etcd away", ("idle", "detect", "propose", "decide", "done"), ("detect",),
      "follower"),
 )
-# Two faults: who is marked is killed, and so long after that another host, or
+# Two faults: the marked worker is killed, and so long later another host, or
 # rank 0, is hit. Delays; those that belong to the smoke set.
 SECONDS = (
     ("kill", ("idle",), (0, 1, 5, 20, 100), (1,)),

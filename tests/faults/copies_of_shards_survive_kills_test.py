@@ -18,7 +18,7 @@ def an_agent_dies(hosts, place):
                   trainer(*TRAINING, *COPIED), env={"h2": kill}, job=place) as job:
         job.finish()
         job.check(state=fault_free(*TRAINING))
-        claim("was killed by signal 9" in job.text("h2"), "nobody died")
+        claim("was killed by signal 9" in job.text("h2"), "no process died")
 
 
 def a_worker_dies(hosts):

@@ -25,7 +25,7 @@ def test():
     with Hosts(2) as hosts:
         text = damage(hosts, "replicated", TRAINING)
         claim("in the vault of host h1 is damaged" in text,
-              "nobody says that it is damaged")
+              "no line says that it is damaged")
         claim("commit 1.19 came from h2" in text,
               "the commit did not come from the other host")
         text = damage(hosts, "sharded", SHARDED, "--replicas", 1)

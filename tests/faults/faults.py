@@ -56,7 +56,7 @@ def arguments():
                         "hurt every 5 s, for so long (90s, 30m)")
     parser.add_argument("--load", metavar="TIME", type=seconds,
                         help="no cells, but a job at --detect lan beside "
-                        "stress-ng on each processor; nobody may be taken "
+                        "stress-ng on each processor; no host may be taken "
                         "for lost")
     parser.add_argument("--cell", metavar="NAME", help=argparse.SUPPRESS)
     return parser.parse_args()

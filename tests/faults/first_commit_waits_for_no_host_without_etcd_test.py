@@ -32,7 +32,7 @@ def test():
         claim({e["host"] for e in job.events("step")} == {"h2", "h3"},
               "h1 trains, and no world has it")
         claim("host h1 has not had etcd record the first commit"
-              in job.text("h2"), "nobody says why")
+              in job.text("h2"), "no line says why")
         hosts.heal()
         job.wait_world(3, above=job.generation())
         job.finish()

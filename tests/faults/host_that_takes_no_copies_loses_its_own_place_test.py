@@ -27,7 +27,7 @@ def test():
         said = job.text()
         for text in ("waits for host h2 to store copies",
                      "could not store copies on h2"):
-            claim(text in said, f"nobody has said: {text}")
+            claim(text in said, f"no line says: {text}")
         until(lambda: (job.status() or {}).get("generation", 0) > 1, 10,
               "status shows it")
 

@@ -39,7 +39,7 @@ def test():
             hosts.heal()
             until(lambda: len(records(hosts)) == 2 and job.alive(), 30,
                   "h2 is back")
-            claim(job.generation() == generation, "somebody began a generation")
+            claim(job.generation() == generation, "a generation began")
             job.finish()
             job.check()
 

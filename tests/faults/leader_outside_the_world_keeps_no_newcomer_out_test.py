@@ -19,7 +19,7 @@ def test():
         hosts.block_tcp("h3", job.agent_port("h3"), sender="h2")
         job.agent("h2")
         job.wait_world(2, above=job.generation())
-        claim({job.host_of(0), job.host_of(1)} == {"h1", "h2"}, "who is it?")
+        claim({job.host_of(0), job.host_of(1)} == {"h1", "h2"}, "h3 is in")
         claim(job.leader() == "h3", "h3 leads no more")
         job.finish()
         job.check(trained=UNTIL_FINISH)

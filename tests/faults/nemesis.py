@@ -1,6 +1,6 @@
-"""What the soak does to a job: one function for each kind of fault. Each hurts,
-makes good what it did, and returns what was hit; who may be lost by it is noted
-in soak.lost before. A fault that names no worker may cost none.
+"""What the soak does to a job: one function for each kind of fault. Each
+hurts, makes good what it did, and returns what was hit; what it may cost is
+noted in soak.lost before. A fault that names no worker may cost none.
 
     ACTS    (name, weight, function of the soak)
 """
@@ -167,7 +167,7 @@ def drain(soak):
 
 
 def same_name(soak):
-    """Another job of that name is refused and harms nobody."""
+    """Another job of that name is refused and does no harm."""
     host = soak.any_host()
     done = soak.job.run_on(host, "run", "--etcd", soak.hosts.urls, "--job",
                            soak.job.name, "--host", "intruder", "-n", "1",
@@ -245,7 +245,7 @@ def cut_workers(soak):
 
 
 def short_frames_only(soak):
-    """A path that drops what is long, and tells nobody."""
+    """A path that silently drops long packets."""
     host = soak.any_host()
     soak.lose(host)
     return soak.through(host, (host, "h*", {"most": 1000}),
@@ -253,7 +253,7 @@ def short_frames_only(soak):
 
 
 def bad_weather(soak):
-    """Between all hosts, and nobody is to be taken for lost; maybe a worker is
+    """Between all hosts, and no host may be taken for lost; maybe a worker is
     killed in it."""
     name, how = soak.chance.choice((
         ("loss", {"loss": 3}), ("delay", {"delay": 40}),

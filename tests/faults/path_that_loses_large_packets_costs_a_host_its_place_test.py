@@ -37,7 +37,7 @@ def test():
         job.wait_world(2, above=generation)
         text = job.text()
         claim("has acknowledged none of" in text, "no break is told")
-        claim("look at the MTU" in text, "nobody thinks of the MTU")
+        claim("look at the MTU" in text, "no line mentions the MTU")
         until(lambda: waits(job, "h2", "paths"), 20, "h2 says why it is outside")
         doctor = hosts.popen(
             "h1", [REGROUP, "doctor", "--peer", "h2", "--job", job.name,

@@ -1,5 +1,5 @@
-"""One cell of the table: a job on several hosts, the phase, the fault, and what
-must hold afterwards."""
+"""One cell of the table: a job on several hosts, the phase, the fault, and
+what must hold afterwards."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from hosts import Hosts, HostsJob
 BUDGET_S = 1.0 * PATIENCE
 COMMIT_EVERY = 3
 LEASE_S = 10
-# What a job leaves in etcd for those who ask what became of it.
+# What a job leaves in etcd for people that ask what became of it.
 KEPT = re.compile(r"meta$|shape$|all/(cur|end|begun|checkpoint|probe)$|"
                   r"all/(gen|line|ev|claim)/")
 MOST_PAUSE_S = 6 * BUDGET_S  # not to be quick, but to see what waits for ever
@@ -237,7 +237,7 @@ class Scene:
         self.ACTS[self.cell.fault](self)
 
     def victim(self):
-        """The worker that is hit: who is marked, else one of its host; of two
+        """The worker that is hit: the marked one, else one of its host; of two
         faults the second hits another host's."""
         if self.cell.second_ms >= 0:
             return self.before[0]["pid"]
@@ -462,7 +462,7 @@ class Scene:
 
     def check_keys(self, dead):
         """Those of hosts are gone; where one died they are under its lease,
-        which nobody keeps alive any more."""
+        which no process keeps alive any more."""
         prefix = f"/regroup/v1/{self.job.name}/"
         leased = self.hosts.leased_keys(prefix)
         claim(dead or not leased, f"keys of agents are left in etcd: {leased}")
@@ -470,7 +470,7 @@ class Scene:
                if key not in leased and not KEPT.match(key, len(prefix))]
         claim(not odd, f"keys of hosts are left without a lease: {odd}")
         until(lambda: self.hosts.most_ttl_s() < LEASE_S, 5,
-              "nobody keeps a lease alive")
+              "a lease is kept alive")
 
     def pause_ms(self):
         """The longest time between two steps of a worker that lived through

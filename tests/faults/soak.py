@@ -1,7 +1,7 @@
-"""A training on four hosts, and a spare one, that is hurt every few seconds, at
-no particular moment, for a long time. It looks for phases that are on no list.
-Jobs of a few minutes follow each other, so that each can be checked whole.
-nemesis.py says how they are hurt."""
+"""A training on four hosts, and a spare one, that is hurt every few
+seconds, at no particular moment, for a long time. It looks for phases that
+are on no list. Jobs of a few minutes follow each other, so that each can be
+checked whole. nemesis.py says how they are hurt."""
 
 import contextlib
 import os
@@ -170,7 +170,7 @@ def newest_cause(job):
 
 
 def load_for(soak, seconds):
-    """Work for every processor and no fault: nobody is taken for lost. How many
+    """Work for every processor and no fault: no host counts as lost. How many
     steps were made."""
     soak.whole()
     generation = soak.job.generation()
@@ -194,7 +194,7 @@ def load_for(soak, seconds):
 
 
 def run_loaded(seconds, seed, keep):
-    """0, or 1 when somebody was evicted for being slow; 77 without
+    """0, or 1 when a worker was evicted for being slow; 77 without
     stress-ng."""
     if shutil.which("stress-ng") is None:
         print("skipped: no stress-ng in PATH; ci/install load")

@@ -43,7 +43,7 @@ def test():
         until(lambda: job.text().count("etcd answers again") >= 2, 30,
               "the world is back")
         job.wait_step(job.step() + 20)
-        claim(job.generation() == generation, "somebody began a generation")
+        claim(job.generation() == generation, "a generation began")
         job.agent("h3")
         until(lambda: len((job.status() or {"hosts": []})["hosts"]) == 3, 20,
               "the spare comes again")

@@ -152,7 +152,7 @@ contains
         end do
         call claim(all(scaled == size_of_world * (size_of_world + 1) / 4.0), &
             "postscale")
-        ! Part i of rank r has i elements, so everybody gets rank + 1 of each.
+        ! Part i of rank r has i elements, so every rank gets rank + 1 of each.
         mine = rank + 1
         deallocate (again)
         allocate (again((rank + 1) * size_of_world))

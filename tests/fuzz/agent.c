@@ -1,10 +1,10 @@
 /* A whole agent, from its first words with etcd to its end, in a world where
- * the input is everybody else: workers, other agents, other clients of etcd,
+ * the input is all the others: workers, other agents, other clients of etcd,
  * the clock, and the deaths of processes. At the end all its workers die and
  * the job is ended; then the agent must end, too, and leave no descriptor.
  *
  * The input is steps with a byte 0x1e between them; a step is a letter and what
- * belongs to it. W is a digit: who has connected; N, M numbers.
+ * belongs to it. W is a digit: which one has connected; N, M numbers.
  *
  *   e key=value   another client writes a key of the job; in the value $I is
  *                 the agent's incarnation, $A the address of all hosts and $P

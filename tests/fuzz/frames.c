@@ -165,7 +165,7 @@ static void answer_call(int sock, const rg__data_hello *h)
     o->has_greeted = true; /* its proof is believed */
 }
 
-/* Who has called and not said yet whom it wants. */
+/* A caller that has not named its peer yet. */
 static void hear_guests(void)
 {
     rg__data_hello h;

@@ -4,7 +4,7 @@
  *   rNNN text   the oldest request is answered with code NNN   R  the newest
  *   f F         its connection breaks
  *   t           the next timer fires
- *   a           the host has left: who wants to know is told
+ *   a           the host has left: sources that want to know are told
  *   d text      a file or a command says so (no round)
  *   l text      a list of --notice, which is only checked
  */

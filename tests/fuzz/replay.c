@@ -37,7 +37,7 @@ static int replay_folder(const char *folder)
         if (e->d_name[0] == '.')
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        printf("%s\n", e->d_name); /* the last one is who crashed it */
+        printf("%s\n", e->d_name); /* the last one is the culprit */
         fflush(stdout);
         replay(path);
         n++;

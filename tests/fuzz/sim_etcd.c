@@ -406,7 +406,7 @@ void sim_etcd_serve(void)
         else
             is_quiet = !tell_watches();
     }
-    FUZZ_CLAIM(is_quiet); /* nobody asks again and again without a pause */
+    FUZZ_CLAIM(is_quiet); /* no request is repeated without a pause */
 }
 
 /* ---------------------------------------------------------- other clients */

@@ -78,7 +78,7 @@ pid_t sim_proc_child(unsigned i)
     return 0;
 }
 
-/* Whoever reads the other end may be gone. */
+/* The reader of the other end may be gone. */
 static void signal_death(pid_t pid)
 {
     for (int i = 0; i < opens; i++)
@@ -129,7 +129,7 @@ pid_t __wrap_fork(void)
     return FIRST_PID + count++;
 }
 
-/* Nobody may wait for a child that lives: that would be for ever. */
+/* Waiting for a living child is forbidden: that would never end. */
 pid_t __wrap_waitpid(pid_t pid, int *status_p, int options)
 {
     proc *p = find(pid);
@@ -157,7 +157,7 @@ void __wrap_rg__reap(pid_t child)
     __wrap_waitpid(child, NULL, 0);
 }
 
-/* A group is who leads it. Nobody here may be signalled by -1 or 0. */
+/* A group is its leader. Signals to -1 or 0 are forbidden. */
 int __wrap_kill(pid_t pid, int signum)
 {
     FUZZ_CLAIM(pid < -1 || pid > 0);

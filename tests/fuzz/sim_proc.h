@@ -17,7 +17,7 @@ pid_t sim_proc_child(unsigned i);
 /* It ends with this status, as wait tells it; its pidfds become readable. A
  * SIGKILL ends a process at once, other signals do nothing. */
 void sim_proc_exit(pid_t pid, int status);
-/* Who connects from now on is this process. */
+/* Connections from now on come from this process. */
 void sim_proc_be(pid_t pid);
 
 #endif

@@ -43,7 +43,7 @@ static user program;
 /* ------------------------------------------------------------------ messages
  */
 
-/* A worker that outlives its agent for too long kills itself, and nobody else.
+/* A worker that outlives its agent for too long kills only itself.
  */
 int __wrap_kill(pid_t pid, int signum);
 

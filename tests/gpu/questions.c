@@ -25,7 +25,7 @@
 #define TIMES   1000
 #define SAMPLES 4096
 #define MIB     ((size_t)1 << 20)
-#define LONG    (16 * MIB) /* of an operation that somebody is killed in */
+#define LONG    (16 * MIB) /* of an operation in which a rank is killed */
 
 typedef struct page {
     rg__nccl_id id[IDS];
@@ -282,7 +282,7 @@ static void ask_split(void)
     end_pair(&p);
 }
 
-/* One rank of two: nobody else ever comes. */
+/* One rank of two: the other one never comes. */
 static void ask_alone(void)
 {
     pair p = {0};
@@ -292,7 +292,7 @@ static void ask_alone(void)
     nap_us(500000);
     int result = RG__NCCL_Success;
     must(nccl.call.comm_error(p.parent, &result), "ncclCommGetAsyncError");
-    must(result != RG__NCCL_InProgress, "a meeting with nobody");
+    must(result != RG__NCCL_InProgress, "a meeting of one");
     const double begin = now_ms();
     end_pair(&p);
     tell("a communicator that waits for a rank is given up in %.0f ms",
@@ -416,7 +416,7 @@ static void go_round(pair *p, int round, aborts *times)
 {
     ending e = {.p = p, .waits = round % 2 == 1};
     pthread_t thread;
-    atomic_store(&shared->round, round + 1); /* of who comes next */
+    atomic_store(&shared->round, round + 1); /* of the next rank */
     lose_partner(p);
     atomic_store(&shared->is_doomed, 0);
     must(pthread_create(&thread, NULL, run_ending, &e), "a thread");
@@ -578,7 +578,7 @@ static void ask_ping(void)
     pthread_join(thread, NULL);
 }
 
-/* ------------------------------------------------- memory of those who died */
+/* ------------------------------------------------ memory of dead processes */
 
 #define HELD (512 * MIB)
 

@@ -1,5 +1,5 @@
 """ci/gpu --stand-in goes through all its parts and ends with a table in which
-nothing failed; a part that nobody knows is refused, and where there is no GPU
+nothing failed; an unknown part is refused, and where there is no GPU
 it says so and ends with 77.
 
 Covers: reclaim.c lanes.c nccl/device.c"""

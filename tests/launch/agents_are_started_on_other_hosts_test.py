@@ -2,7 +2,7 @@
 directory, with the variables of -x, with the settings that were given, and
 with no secret of the private etcd on a command line or in an environment.
 Output comes back behind the names of hosts, and so does the exit code. Agents
-that are killed are started again; nobody is left at the end.
+that are killed are started again; no process is left at the end.
 
 Covers: summary.c host_launcher.c letter.c route.c remote_cmd.c"""
 import os
@@ -30,7 +30,7 @@ def words_travel():
     hostfile(job)
     with job:
         job.finish(7)
-        job.await_nobody()
+        job.await_none()
         shown = sorted(set(re.findall(r"^(h[12])\.\d r- \| (in .*)$",
                                       job.text(), re.MULTILINE)))
         claim(shown, f"nothing was printed: {job.text()}")
@@ -76,7 +76,7 @@ def training():
               "the workers of h2 are the same")
         job.finish()
         job.check(trained=TRAIN)
-        job.await_nobody()
+        job.await_none()
         claim(re.findall(r"^(.*)job test is done; exit code 0$", job.text(),
                          re.MULTILINE) == ["regroup: "],
               "the launcher alone says how the job has ended")

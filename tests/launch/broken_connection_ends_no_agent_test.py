@@ -58,7 +58,7 @@ def with_another_etcd():
         until(lambda: list(job.hosts()) == ["h1"], 20, "h2 has left")
         job.signal(signal.SIGINT)
         claim(job.process.wait(30) == 130, job.text())
-        job.await_nobody()
+        job.await_none()
 
 
 def test():
@@ -71,7 +71,7 @@ def test():
         job.wait_world(1)
         job.finish()
         job.check(trained=TRAIN)
-        job.await_nobody()
+        job.await_none()
 
 
 main(test)

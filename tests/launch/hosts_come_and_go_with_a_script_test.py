@@ -43,7 +43,7 @@ def test():
               status["changes"])
         job.finish()
         job.check(trained=TRAIN)
-        job.await_nobody()
+        job.await_none()
 
 
 main(test)

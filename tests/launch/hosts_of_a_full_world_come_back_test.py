@@ -62,7 +62,7 @@ def test():
                   {str(first - 1)}, f"step {first} came first")
             job.finish()
             job.final_state()
-            job.await_nobody()
+            job.await_none()
 
 
 main(test)

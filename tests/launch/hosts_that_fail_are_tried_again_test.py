@@ -1,6 +1,6 @@
 """A host that can't be reached is said in one sentence, and joins when it can.
 One that gives no answer makes place for a host that waits. A job that can't
-begin for want of such hosts says so within seconds, and ends with 75. What
+begin for lack of such hosts says so within seconds, and ends with 75. What
 can't be helped is given up: the job goes on without it, or ends with that code
 when the rest is less than --min. With an etcd of its own a job outlives its
 launcher; a second job of that name is refused.
@@ -35,7 +35,7 @@ def down_at_first():
 
 
 def never_an_answer():
-    """At the end nobody waits for it."""
+    """At the end nothing waits for it."""
     job = LaunchedJob(["-H", "h1:1,h2:1", *SIZES], trainer(*TRAIN))
     job.write("hang-h2")
     with job:
@@ -48,7 +48,7 @@ def never_an_answer():
 
 
 @contextlib.contextmanager
-def nobody_answers():
+def no_host_answers():
     """Beside the others, as it takes 10 s: --rsh fails for one host, and says
     nothing at all about the other."""
     job = LaunchedJob(["-H", "h1:1,h2:1", "--start-timeout", "1s"],
@@ -81,7 +81,7 @@ def another_takes_its_place():
               "are there; it is tried again in 1 s" in job.text(), job.text())
         job.finish()
         job.check(trained=TRAIN)
-        job.await_nobody()
+        job.await_none()
 
 
 def nothing_to_run():
@@ -125,12 +125,12 @@ def without_the_launcher():
                   "the world is not the one before")
             stopped = job.run("stop", job.name)
             claim(stopped.returncode == 0, stopped.stderr)
-            job.await_nobody()
+            job.await_none()
 
 
 def test():
     need_etcd()
-    with nobody_answers(), another_takes_its_place():
+    with no_host_answers(), another_takes_its_place():
         down_at_first()
         never_an_answer()
         nothing_to_run()

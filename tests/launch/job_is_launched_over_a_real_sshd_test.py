@@ -36,7 +36,7 @@ def faults(sshds):
             job.wait_world(4)
         job.finish()
         job.check(trained=TRAIN)
-        job.await_nobody()
+        job.await_none()
         claim({line.split(".")[0] if line[0] == "h" else line.rsplit(".", 1)[0]
                for line in re.findall(r"^(\S+) r\d \| final", job.text(),
                                       re.MULTILINE)} ==
@@ -50,7 +50,7 @@ def ends(sshds, signum, code):
         job.signal(signum)
         until(lambda: job.process.poll() is not None, 20, "the launcher ends")
         claim(job.process.returncode == code, job.process.returncode)
-        job.await_nobody()
+        job.await_none()
 
 
 def test():

@@ -76,7 +76,7 @@ def test():
         claim(set(lost(job)) == {0}, lost(job))
         job.finish()
         job.check(trained=TRAIN)
-        job.await_nobody()
+        job.await_none()
 
 
 main(test)

@@ -23,7 +23,7 @@ def ends(end):
         claim(steps(path) == [job.step()],
               f"{steps(path)} are there, step {job.step()} has ended")
         claim(not names(path, ".part"), "a .part file was left")
-        job.await_nobody()
+        job.await_none()
 
 
 def test_stop():

@@ -52,9 +52,9 @@ def test_the_launcher_waits():
         claim(os.path.exists(job.path("model")), "no model was written")
         claim("ended with code 3 after the job was done" in job.text(),
               job.text())
-        job.await_nobody()
+        job.await_none()
         ended.write("go")
-        ended.await_nobody()
+        ended.await_none()
 
 
 def test_a_failure_at_once_counts():

@@ -68,7 +68,7 @@ def stopped_writer(job):
 
 
 def kill_all(job):
-    """Everything that a job on this machine is. Stopped first, so that nobody
+    """All processes of a job on this machine. Stopped first, so that none
     sees another die; parents last, since the kernel wakes stopped groups whose
     parent ends."""
     pids = []

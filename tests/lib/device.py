@@ -6,9 +6,9 @@
         job.check_device()
 
 tests/device/support/README.md tells what a script may say. With
-REGROUP_TEST_GPU=1 (ci/gpu) jobs run on the machine's first GPU, where no script
-can be followed: what a test wants to happen there it does from outside, or at
-failpoints."""
+REGROUP_TEST_GPU=1 (ci/gpu) jobs run on the machine's first GPU, where no
+script can be followed: what a test wants to happen there it does from
+outside, or at failpoints."""
 import os
 
 from house import BUILD, FINAL, Job, claim
@@ -56,7 +56,7 @@ class DeviceJob(Job):
         return os.path.exists(os.path.join(self.device, f"struck.{number}"))
 
     def check_disciplined(self):
-        """Nobody has used the device in a way that the stand-in refuses."""
+        """No process has used the device in a forbidden way."""
         path = os.path.join(self.device, "violations")
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:

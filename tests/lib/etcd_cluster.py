@@ -7,7 +7,7 @@
 
 Each member's peers, and its clients, come through a gate: a port of the test's
 that passes bytes on until it is shut. A shut gate is silent, as a network that
-is cut: it takes connections and no byte. Peers say who they are in the head of
+is cut: it takes connections and no byte. Peers name themselves in the head of
 their first request, so a member can be cut off in both directions.
 """
 
@@ -44,7 +44,7 @@ class Link:
         self.sides = {caller: callee, callee: caller}
         self.waiting = {caller: bytearray(), callee: bytearray()}
         self.caller = caller
-        self.head = b""  # of the first request, until it said who calls
+        self.head = b""  # of the first request, until it names the caller
         self.source = None
 
     def close(self):
@@ -122,7 +122,7 @@ class Gates(threading.Thread):
         callee = socket.socket()
         try:
             callee.connect(("127.0.0.1", gate[2]))
-        except OSError:  # nobody is there
+        except OSError:  # no listener
             caller.close()
             callee.close()
             return

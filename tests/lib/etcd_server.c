@@ -127,7 +127,7 @@ static void clean_up(void)
         reap(server);
 }
 
-/* A test that crashes can't tidy up, so somebody else waits for its end. No
+/* A test that crashes can't clean up, so another process waits for its end. No
  * output of the test stays open in it: CTest would wait for that. */
 static void start_broom(etcd_server *server)
 {
@@ -472,7 +472,7 @@ void etcd_server_kill(etcd_server *server)
     reap(server);
 }
 
-/* Somebody may be looking just then whether its port is free. */
+/* Another test may be testing just then whether its port is free. */
 static void begin_again(etcd_server *server)
 {
     for (int i = 0; i < ATTEMPTS; i++) {

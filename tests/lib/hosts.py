@@ -601,7 +601,7 @@ class Hosts:
         return pids
 
     def kill_rest(self, name):
-        """Who was started meanwhile, by somebody who saw a death."""
+        """Processes started meanwhile, by one that saw a death."""
         rest = self.pids(name)
         for pid in rest:
             with contextlib.suppress(OSError):

@@ -244,7 +244,7 @@ class Job:
                 self.status()
 
     def workers(self):
-        """{rank: worker} of the current world who live; {} before the first.
+        """{rank: worker} of the current world's living; {} before the first.
         A pid is None where this agent does not know it yet."""
         status = self.status() or {"hosts": []}
         return {w["rank"]: w for host in status["hosts"]
@@ -336,7 +336,7 @@ class Job:
     def check(self, state=None, trained=None, **options):
         """The history holds, with these options of check_history, and the
         final state is this one, or that of a training with these flags that
-        nobody disturbed."""
+        without disturbance."""
         import check_history  # pylint: disable=import-outside-toplevel
         wrong = check_history.check(self.history, **options)
         claim(not wrong, "the history breaks invariants:\n" + "\n".join(

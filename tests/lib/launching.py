@@ -76,7 +76,7 @@ class LaunchedJob(Job):
                                                os.listdir("/proc")))
                 if words_of(pid)[1:] == ["remote"] and self.is_ours(pid)]
 
-    def await_nobody(self, seconds=20):
+    def await_none(self, seconds=20):
         until(lambda: not self.supervisors(), seconds, "all agents have ended")
 
     def signal(self, signum=signal.SIGTERM):

@@ -226,7 +226,7 @@ static void hand_over(mix *m, lane *l)
     l->bytes = 0;
 }
 
-/* Nobody else reads what no operation of mine is in flight on. */
+/* Memory without an operation of mine in flight is not read by others. */
 static void renew_arena(mix *m, lane *l)
 {
     rg_ctx *ctx = m->params->ctx;

@@ -182,7 +182,7 @@ static unsigned joined_at(const joining *j, int round)
     return joined;
 }
 
-/* Who has joined may be prescaled in sums only, and is in allreduces only. */
+/* A joined rank takes part in allreduces only, with a prescale in sums only. */
 static void draw_round(mix *m, dice *d, const joining *j, int round)
 {
     const int ops = dice_once_in(d, 3) ? 1 + (int)dice_roll(d, 3) : 0;

@@ -25,7 +25,7 @@ typedef struct rg__slot {
     int color[MIX_MEMBERS];
 } rg__slot;
 
-/* My part in an operation; owned by the item, then by who waits for it. */
+/* My part in an operation; owned by the item, then by the waiting thread. */
 typedef struct entry {
     mix_run run;
     int team;

@@ -28,7 +28,7 @@ class Proxy:
         threading.Thread(target=self.serve, daemon=True).start()
 
     def lose_answer_about(self, key):
-        """Once: etcd does what it is asked, and nobody hears of it."""
+        """Once: etcd does what it is asked, but its answer is lost."""
         self.word = base64.b64encode(key.encode())
 
     def serve(self):

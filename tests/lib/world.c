@@ -21,7 +21,7 @@
 #else
 #define PATIENCE 1
 #endif
-#define SLEEP_NS (100 * 1000 * RG__MS) /* who is not rung hangs the test */
+#define SLEEP_NS (100 * 1000 * RG__MS) /* without a ring the test hangs */
 
 typedef struct meeting {
     _Atomic uint32_t here, round;
@@ -173,7 +173,7 @@ static void on_broken(void *arg, int rank, const char *why)
     atomic_fetch_add(&w->broken, 1);
 }
 
-/* Who is in a generation, and where. */
+/* The members of a generation, and their places. */
 typedef struct scene {
     rg__member_id member[WORLD_MAX]; /* by rank, as place */
     rg__place place[WORLD_MAX];

@@ -17,12 +17,12 @@ typedef struct world_shared world_shared; /* memory of all processes */
 
 typedef struct world {
     rg_ctx *ctx;
-    int index; /* who I am, for ever; the rank in generation 1 */
+    int index; /* of this worker, for good; the rank in generation 1 */
     int n;     /* processes */
 
     char *alloc; /* my segment, standing in for rg_alloc memory */
     size_t alloc_bytes;
-    char *peer_alloc[WORLD_MAX]; /* everybody's, as mapped here */
+    char *peer_alloc[WORLD_MAX]; /* all ranks', as mapped here */
 
     world_shared *shared;
     rg__member_id member[WORLD_MAX]; /* by index */

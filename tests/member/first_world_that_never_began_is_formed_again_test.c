@@ -56,7 +56,7 @@ static void a_world_that_stands_does_not(void)
     job_end(&j);
 }
 
-static void nobody_is_in_two_first_worlds(void)
+static void no_worker_is_in_two_first_worlds(void)
 {
     job j;
     begin(&j, 1, 3);
@@ -201,7 +201,7 @@ static void once_it_has_begun_its_members_live_on(void)
     job_end(&j);
 }
 
-/* Commit 0 lies in the vault, but nobody had it recorded. */
+/* Commit 0 is in the vault, but is not on record. */
 static void what_it_left_behind_does_not_count(void)
 {
     const rg__member_id again[] = {{1, 0, 2}, {1, 1, 2}, {1, 2, 2}};
@@ -224,7 +224,7 @@ int main(void)
 {
     a_first_world_takes_them();
     a_world_that_stands_does_not();
-    nobody_is_in_two_first_worlds();
+    no_worker_is_in_two_first_worlds();
     it_does_not_wait_for_those_that_are_given_up();
     spares_make_up_for_a_lost_host();
     a_spare_is_counted_beside_its_host_s_members();

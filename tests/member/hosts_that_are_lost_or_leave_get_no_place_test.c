@@ -84,7 +84,7 @@ static void a_host_that_is_lost_while_it_drains_is_left_at_once(void)
     job_end(&j);
 }
 
-static void nobody_drains_below_min(void)
+static void no_host_drains_below_min(void)
 {
     job j;
     begin_three(&j);
@@ -162,7 +162,7 @@ static void an_ack_that_never_comes_is_not_waited_for_for_ever(void)
     job_end(&j);
 }
 
-static void nobody_is_shut_out_by_nobody(void)
+static void no_break_shuts_no_host_out(void)
 {
     job j;
     begin_three(&j);
@@ -215,7 +215,7 @@ static void who_vanishes_from_a_proposal_is_lost_all_the_same(void)
 
 /* ------------------------------------------------------ broken connections */
 
-static void a_first_broken_link_removes_nobody(void)
+static void first_broken_link_removes_no_host(void)
 {
     job j;
     begin_three(&j);
@@ -249,7 +249,7 @@ static void the_second_removes_whom_more_accuse(void)
 }
 
 /* Both of a's connections broke, and a was the first to say so. */
-static void the_second_removes_whose_links_broke_whoever_told_it(void)
+static void second_break_removes_the_host_with_more_broken_links(void)
 {
     job j;
     begin_three(&j);
@@ -344,19 +344,19 @@ int main(void)
     a_lost_hosts_ack_is_not_waited_for();
     a_host_that_drains_leaves_announced();
     a_host_that_is_lost_while_it_drains_is_left_at_once();
-    nobody_drains_below_min();
+    no_host_drains_below_min();
     a_host_that_has_gone_needs_no_lease_to_end();
     a_host_without_etcd_holds_up_no_change();
     a_newcomer_without_etcd_is_not_let_in();
     an_ack_that_never_comes_is_not_waited_for_for_ever();
-    nobody_is_shut_out_by_nobody();
+    no_break_shuts_no_host_out();
     a_host_without_etcd_holds_up_no_announced_change();
     who_vanishes_from_a_proposal_is_lost_all_the_same();
     a_new_leader_judges_no_old_reports();
     a_shut_out_ends_by_itself();
-    a_first_broken_link_removes_nobody();
+    first_broken_link_removes_no_host();
     the_second_removes_whom_more_accuse();
-    the_second_removes_whose_links_broke_whoever_told_it();
+    second_break_removes_the_host_with_more_broken_links();
     a_link_to_a_lost_host_does_not_count();
     a_link_to_another_incarnation_does_not_count();
     after_a_minute_it_is_a_first_one();

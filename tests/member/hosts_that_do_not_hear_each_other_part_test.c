@@ -28,7 +28,7 @@ static void check_lost(job *j, const uint64_t *ids, int n)
     job_end(j);
 }
 
-static void nobody_is_accused(void)
+static void no_host_is_accused(void)
 {
     job j;
     begin_four(&j);
@@ -44,7 +44,7 @@ static void all_others_accuse_one(void)
     check_lost(&j, (uint64_t[]){1}, 1);
 }
 
-static void who_accuses_everybody_is_the_one_cut_off(void)
+static void accuser_of_all_is_the_one_cut_off(void)
 {
     job j;
     begin_four(&j);
@@ -55,8 +55,8 @@ static void who_accuses_everybody_is_the_one_cut_off(void)
     check_lost(&j, (uint64_t[]){4}, 1);
 }
 
-/* Those who live would have accused it, too. */
-static void of_those_who_say_nothing_none_stays(void)
+/* Living hosts would have accused it, too. */
+static void no_silent_host_stays(void)
 {
     job j;
     begin_four(&j);
@@ -65,7 +65,7 @@ static void of_those_who_say_nothing_none_stays(void)
     check_lost(&j, (uint64_t[]){3, 2, 1}, 3);
 }
 
-static void one_pair_loses_who_is_accused(void)
+static void one_pair_loses_the_accused_host(void)
 {
     job j;
     begin_four(&j);
@@ -107,7 +107,7 @@ static void of_two_halves_one_stays_whole(void)
     check_lost(&j, (uint64_t[]){4, 3}, 2);
 }
 
-static void strangers_and_who_has_left_do_not_count(void)
+static void strangers_and_departed_hosts_do_not_count(void)
 {
     job j;
     begin_four(&j);
@@ -116,7 +116,7 @@ static void strangers_and_who_has_left_do_not_count(void)
     check_lost(&j, NULL, 0);
 }
 
-static void who_is_outside_costs_nobody_a_place(void)
+static void outsider_costs_no_host_its_place(void)
 {
     const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
     job j;
@@ -133,7 +133,7 @@ static void who_is_outside_costs_nobody_a_place(void)
 
 /* One accuser names the leader before anybody else has looked; by the end of
  * the round that host accuses it as well, and has more workers. */
-static void a_fresh_accusation_costs_nobody_a_place(void)
+static void fresh_accusation_costs_no_host_its_place(void)
 {
     const uint64_t round = SECOND / 10;
     uint64_t lost[8], again = 0;
@@ -182,17 +182,17 @@ static void a_world_that_has_vanished_is_not_lost_on_anybodys_word(void)
 
 int main(void)
 {
-    a_fresh_accusation_costs_nobody_a_place();
+    fresh_accusation_costs_no_host_its_place();
     a_world_that_has_vanished_is_not_lost_on_anybodys_word();
-    nobody_is_accused();
+    no_host_is_accused();
     all_others_accuse_one();
-    who_accuses_everybody_is_the_one_cut_off();
-    of_those_who_say_nothing_none_stays();
-    one_pair_loses_who_is_accused();
+    accuser_of_all_is_the_one_cut_off();
+    no_silent_host_stays();
+    one_pair_loses_the_accused_host();
     of_a_pair_that_accuse_each_other_the_higher_ranks_go();
     of_a_pair_that_accuse_each_other_fewer_workers_go();
     of_two_halves_one_stays_whole();
-    strangers_and_who_has_left_do_not_count();
-    who_is_outside_costs_nobody_a_place();
+    strangers_and_departed_hosts_do_not_count();
+    outsider_costs_no_host_its_place();
     return 0;
 }

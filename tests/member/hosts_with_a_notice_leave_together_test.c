@@ -56,8 +56,8 @@ static void who_has_least_time_is_waited_for(void)
     job_end(&j);
 }
 
-/* A person asks for that, or a plain SIGTERM: nobody else is expected. */
-static void a_drain_without_a_notice_waits_for_nobody(void)
+/* A person asks for that, or a plain SIGTERM: no other host is expected. */
+static void drain_without_a_notice_waits_for_no_host(void)
 {
     job j;
     begin_three(&j);
@@ -151,7 +151,7 @@ static void a_host_that_may_come_back_keeps_the_job(void)
     job_end(&j);
 }
 
-/* It leaves by itself, with code 0, as ever; after a notice it is a stop. */
+/* It leaves by itself, with code 0, as usual; after a notice it is a stop. */
 static void one_alone_is_stopped_by_a_notice_only(void)
 {
     const rg__member_id one[] = {{1, 0, 1}};
@@ -174,7 +174,7 @@ int main(void)
 {
     two_leave_in_one_change();
     who_has_least_time_is_waited_for();
-    a_drain_without_a_notice_waits_for_nobody();
+    drain_without_a_notice_waits_for_no_host();
     all_are_the_jobs_end();
     so_are_all_that_drain_at_once_without_one();
     in_a_broken_world_too();

@@ -103,7 +103,7 @@ static void who_has_left_does_not_come_back(void)
     check_resume(&j, older);
 }
 
-static void who_has_begun_anew_holds_nothing(void)
+static void restarted_host_holds_nothing(void)
 {
     job j;
     begin(&j);
@@ -113,7 +113,7 @@ static void who_has_begun_anew_holds_nothing(void)
 }
 
 /* a was cut off; b was started again, and knows nothing of their world. */
-static void the_word_of_one_begun_anew_is_not_enough(void)
+static void report_of_a_restarted_host_is_not_enough(void)
 {
     const rg__member_id again[] = {{7, 0, 1}};
     job j;
@@ -152,7 +152,7 @@ static void what_another_member_holds_is_not_waited_for(void)
 }
 
 /* b was in the world and has acked; a's shards lie nowhere else. */
-static void a_shard_that_only_who_is_away_holds_is_waited_for(void)
+static void shard_of_an_absent_host_is_awaited(void)
 {
     const uint32_t second[] = {1};
     job j;
@@ -234,9 +234,9 @@ int main(void)
     nothing_older_is_decided_when_it_stays_away();
     a_host_without_a_record_may_come_back();
     who_has_left_does_not_come_back();
-    who_has_begun_anew_holds_nothing();
-    the_word_of_one_begun_anew_is_not_enough();
+    restarted_host_holds_nothing();
+    report_of_a_restarted_host_is_not_enough();
     what_another_member_holds_is_not_waited_for();
-    a_shard_that_only_who_is_away_holds_is_waited_for();
+    shard_of_an_absent_host_is_awaited();
     return 0;
 }

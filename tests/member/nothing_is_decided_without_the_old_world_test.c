@@ -108,7 +108,7 @@ static void a_broken_world_out_of_sight_is_no_end(void)
 }
 
 /* Both were started again under their names. */
-static void begin_anew(job *j)
+static void start_again(job *j)
 {
     begin(j);
     j->snap.host[0].id = 11;
@@ -118,10 +118,10 @@ static void begin_anew(job *j)
     job_ack(j, 2, "b", NULL, 0);
 }
 
-static void who_begins_anew_is_awaited_no_more(void)
+static void restarted_host_is_no_longer_awaited(void)
 {
     job j;
-    begin_anew(&j);
+    start_again(&j);
     job_ack(&j, 2, "c", NULL, 0);
     CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
     job_end(&j);
@@ -132,7 +132,7 @@ static void who_begins_anew_is_awaited_no_more(void)
 static void who_has_loaded_the_checkpoint_goes_on_from_it(void)
 {
     job j;
-    begin_anew(&j);
+    start_again(&j);
     job_ack(&j, 2, "c", NULL, 0);
     rg__ack *ack = &j.snap.ack[j.snap.acks - 1];
     ack->loaded = 77;
@@ -150,14 +150,14 @@ static void who_has_loaded_the_checkpoint_goes_on_from_it(void)
     job_end(&j);
 }
 
-/* c has loaded one whose name was claimed, and which nobody published; or, also
+/* c has loaded one whose name was claimed, but not published; or, also
  * a, the one before. */
 static void who_has_loaded_what_was_only_claimed_goes_on_from_it(void)
 {
     const rg__member_id two[] = {{3, 0, 1}, {11, 0, 1}};
     rg__claim claim = {.serial = 4, .hash = 78, .commit = {1, 6}};
     job j;
-    begin_anew(&j);
+    start_again(&j);
     job_proposed(&j, 3, two, 2, false);
     job_ack(&j, 3, "b", NULL, 0);
     job_ack(&j, 3, "c", NULL, 0);
@@ -185,7 +185,7 @@ static void who_has_loaded_what_was_only_claimed_goes_on_from_it(void)
 
 /* a and b each hold a shard of {1, 4}; b is away, and may come back with its
  * own. c has loaded the newest checkpoint. */
-static void a_checkpoint_does_not_outrun_who_may_come_back(void)
+static void checkpoint_does_not_outrun_a_host_that_may_return(void)
 {
     const uint32_t first = 0;
     job j;
@@ -212,7 +212,7 @@ static void a_checkpoint_comes_before_an_older_commit(void)
     const rg__member_id again[] = {{11, 0, 1}, {3, 0, 1}};
     const rg__commit_id first = {1, 2};
     job j;
-    begin_anew(&j);
+    start_again(&j);
     job_proposed(&j, 3, again, 2, false);
     job_ack(&j, 3, "a", NULL, 0);
     j.snap.ack[j.snap.acks - 1].loaded = 77;
@@ -232,16 +232,16 @@ static void a_checkpoint_comes_before_an_older_commit(void)
 static void what_a_spare_still_holds_is_gone_on_with(void)
 {
     job j;
-    begin_anew(&j);
+    start_again(&j);
     job_ack(&j, 2, "c", &older, 1);
     CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
     CHECK_EQ(j.plan.line.resume.step, older.step);
-    CHECK_EQ(j.plan.line.steps_lost, -1); /* nobody who knows is here */
+    CHECK_EQ(j.plan.line.steps_lost, -1); /* no host that knows it is here */
     job_end(&j);
 }
 
 /* Of a there is a new incarnation, b may still be there. */
-static void one_that_begins_anew_does_not_speak_for_the_other(void)
+static void restarted_host_does_not_speak_for_the_other(void)
 {
     job j;
     begin(&j);
@@ -390,13 +390,13 @@ int main(void)
     a_world_that_is_back_goes_on_as_it_was();
     who_comes_lengthens_no_wait();
     a_broken_world_out_of_sight_is_no_end();
-    who_begins_anew_is_awaited_no_more();
+    restarted_host_is_no_longer_awaited();
     who_has_loaded_the_checkpoint_goes_on_from_it();
     who_has_loaded_what_was_only_claimed_goes_on_from_it();
-    a_checkpoint_does_not_outrun_who_may_come_back();
+    checkpoint_does_not_outrun_a_host_that_may_return();
     a_checkpoint_comes_before_an_older_commit();
     what_a_spare_still_holds_is_gone_on_with();
-    one_that_begins_anew_does_not_speak_for_the_other();
+    restarted_host_does_not_speak_for_the_other();
     an_empty_vault_is_not_enough();
     a_commit_older_than_the_worlds_is_not_enough();
     before_the_first_commit_anybody_decides();

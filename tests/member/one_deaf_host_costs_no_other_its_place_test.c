@@ -57,7 +57,7 @@ static void check_goes(scene *s, uint64_t ms, uint64_t host)
     CHECK_EQ(lost[0], host);
 }
 
-/* Its second batch is a round later, and so are those who look at it. */
+/* Its second batch is a round later, and so are the hosts that look at it. */
 static void first_it_misses_one_and_then_all(void)
 {
     scene s;
@@ -107,7 +107,7 @@ static void others_may_be_slow_to_look(void)
     job_end(&s.job);
 }
 
-/* Of two, the one that hears nobody goes; h1 hears it. */
+/* Of two, the one that hears no other goes; h1 hears it. */
 static void of_two_the_deaf_one_goes(void)
 {
     scene s;
@@ -145,7 +145,7 @@ static void a_dead_host_is_left_within_the_budget(void)
     job_end(&s.job);
 }
 
-/* The only one that is left hears nobody, and says so; nobody contradicts. */
+/* The only one that is left hears no other, and says so; none contradicts. */
 static void the_last_of_three_stays(void)
 {
     scene s;

@@ -173,7 +173,7 @@ MUTANTS = [
 COPIES_MUTANTS = [
     ("LET_GO_AGREED", "h", "frees what is older than the newest commit",
      "N=3"),
-    ("LET_GO_OWN", "h", "frees by its own copies, not by everybody's", "N=3"),
+    ("LET_GO_OWN", "h", "frees by its own copies, not by those of all", "N=3"),
     ("SKIP", "h", "copies the newest commit and leaves others out",
      "N=3 REPLICAS=2 S=3"),
     ("EARLY", "k", "copies a commit before it counts", "N=3"),
@@ -189,7 +189,7 @@ FIRST_MUTANTS = [
      "NW=2 HM0=1 F=1"),
     ("NOBODY_IS_TOLD", "f", "does not say that the job has begun",
      "NW=2 HM0=1 F=0"),
-    ("WAITERS_JOIN", "q", "gives who waits a place in a running job",
+    ("WAITERS_JOIN", "q", "gives waiting workers a place in a running job",
      "NW=2 HM0=1 F=1"),
     ("FIRST_WHILE_IT_LIVES", "q", "adds newcomers to a first world that lives",
      "NW=2 HM0=1 F=1"),
@@ -213,12 +213,12 @@ PARTS_MUTANTS = [
      "CUTS=2 POWER=0"),
 ]
 DEVICE_MUTANTS = [
-    ("FREE_FIRST", "p", "frees before it knows who is inside", ""),
+    ("FREE_FIRST", "p", "frees before it knows which threads are inside", ""),
     ("LOCK_FIRST", "f", "takes the locks before it marks", ""),
     ("READ_EARLY", "n", "looks at `closing` before the word", ""),
     ("LATE_CLOSE", "n", "stores `closing` after the marks", ""),
     ("NO_LOOK", "p", "comes in without a look at `closing`", ""),
-    ("NO_COUNT", "p", "frees while somebody is inside", ""),
+    ("NO_COUNT", "p", "frees while a thread is inside", ""),
     ("ONE_BY_ONE", "f", "marks a lane when the one before is freed", ""),
     ("EARLY_NEXT", "p", "restores before all words are written", ""),
     ("PEER_EARLY", "o", "agrees before its device is done", ""),

@@ -523,9 +523,9 @@ inline make_plan(h)
 
 /* The newest commit that was reported lies in no vault any more. */
 #if NH == 1
-#define nobody_holds(id) ((id) == 0 || !in_vault(0, id))
+#define no_host_holds(id) ((id) == 0 || !in_vault(0, id))
 #else
-#define nobody_holds(id)                                                      \
+#define no_host_holds(id)                                                      \
     ((id) == 0 || (!in_vault(0, id) && !in_vault(1, id)))
 #endif
 
@@ -620,7 +620,7 @@ inline write_plan(h)
                    gen_of(reported), step_of(reported));
             assert(reported == 0 || plan_arg[h] != 0);
             if
-            :: nobody_holds(reported)
+            :: no_host_holds(reported)
             :: else -> claim_ancestor(plan_arg[h], reported)
             fi;
             phase = DECIDED;
@@ -652,7 +652,7 @@ inline write_plan(h)
             printf("host %d gives up in g%d\n", h, cur)
         :: plan[h] == P_END ->
             assert((had & ~heir) == 0);
-            assert(nobody_holds(reported));
+            assert(no_host_holds(reported));
             phase = ENDED;
             printf("host %d records the end in g%d\n", h, cur)
         fi

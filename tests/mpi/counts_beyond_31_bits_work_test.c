@@ -136,7 +136,7 @@ static uint64_t uneven(int from, int to)
     return COUNT - 5 * (uint64_t)(from + to);
 }
 
-/* As many elements for each rank, whoever they are from. */
+/* As many elements for each rank, from whichever rank. */
 static uint64_t by_rank(int from, int to)
 {
     (void)from;

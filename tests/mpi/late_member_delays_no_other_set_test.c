@@ -51,7 +51,7 @@ static void start_on(bool is_group, rg_set *late, rg_req **late_p, int *sum,
         CHECK_OK(rg_group_end(ctx));
 }
 
-/* Who is held is let go by the world's barrier. */
+/* The world's barrier releases the held rank. */
 static void hold(rg_set *late, rg_set *set, bool is_group)
 {
     const bool is_held = rank == size - 1;

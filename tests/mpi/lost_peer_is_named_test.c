@@ -31,7 +31,7 @@ int main(void)
     if (rg_rank(ctx) == VICTIM)
         raise(SIGKILL);
     sum(rest);
-    /* from rank 3, who is behind the victim: 0 and 2 wait for the living */
+    /* from rank 3, which is behind the victim: 0 and 2 wait for the living */
     int data[4] = {0};
     rg_status st = RG_OK;
     while (st == RG_OK)

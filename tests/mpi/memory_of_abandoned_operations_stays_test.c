@@ -7,7 +7,8 @@
 
 #include "tests/mpi/mpi_check.h"
 
-/* So much of both that everybody sends all, among 3, and MPI takes it later. */
+/* So much of both that every rank sends all, among 3, and MPI takes it
+ * later. */
 #define COUNT  1700
 #define BLOCKS 64
 #define PARTS  2

@@ -96,7 +96,8 @@ static void named_late(const char *what)
  * that are told. */
 #define AHEAD 301
 
-/* Who only sends runs ahead of who only receives, and comes late. */
+/* A rank that only sends runs ahead of one that only receives, and comes
+ * late. */
 static rg_status run_ahead(const char *what, int is_ahead, uint64_t count)
 {
     rg_status st = RG_OK;

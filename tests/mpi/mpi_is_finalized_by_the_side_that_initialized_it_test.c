@@ -70,7 +70,7 @@ static void *leave(void *none)
     return none;
 }
 
-/* MPI_Finalize has nobody to tell. */
+/* MPI_Finalize has no rank to tell. */
 static void another_thread(void)
 {
     int level = 0;

@@ -71,7 +71,7 @@ def played(program, transports, code=0, **more):
 def claim(text, *said):
     for sentence in said:
         if re.search(sentence, text) is None:
-            faults.append(f'nobody said "{sentence}":\n{text}')
+            faults.append(f'no line says "{sentence}":\n{text}')
 
 
 def main():

@@ -125,9 +125,9 @@ static void progresses_alone(void)
     CHECK_OK(rg_wait(&req, 0));
 }
 
-/* Who only polls is all who looks at deadlines, where no other thread may call
+/* A caller that only polls looks at deadlines itself, where no other may call
  * MPI. */
-static void a_deadline_passes_for_who_polls(void)
+static void deadline_passes_for_a_polling_caller(void)
 {
     const rg_op_params soon = {.size = sizeof soon, .timeout_ms = 100};
     static int one = 1, sum; /* MPI's for ever, maybe */
@@ -170,7 +170,7 @@ int main(int argc, char **argv)
         CHECK_EQ(others_called(), 0);
     if (level == MPI_THREAD_SERIALIZED)
         CHECK_EQ(others_called(), 1); /* the one above */
-    a_deadline_passes_for_who_polls();
+    deadline_passes_for_a_polling_caller();
     CHECK_OK(rg_finalize(ctx));
     MPI_Finalize();
     return 0;

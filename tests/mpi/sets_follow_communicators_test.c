@@ -42,7 +42,7 @@ static void colours_make_sets(void)
     MPI_Comm_free(&part);
 }
 
-/* Who is no member has given it back by then. */
+/* Ranks that are no members have given it back by then. */
 static void name_finds_its_set_again(void)
 {
     MPI_Comm part;
@@ -186,7 +186,7 @@ static void strangers_are_refused(void)
     CHECK(set == NULL);
 }
 
-/* What is wrong on one rank is an error on all, and nobody waits. */
+/* A fault on one rank is an error on all, and no rank waits. */
 static void one_is_wrong_for_all(void)
 {
     const rg_set_params named = {.size = sizeof named, .name = "short"};

@@ -25,7 +25,7 @@ def claim(what, np, code, *said, words=(program,), **environment):
         text = out + err + errors.read()
     for sentence in said:
         if sentence not in text:
-            faults.append(f"{what}: nobody said \"{sentence}\":\n{text}")
+            faults.append(f"{what}: no line says \"{sentence}\":\n{text}")
     if (got == 0) != (code == 0):
         faults.append(f"{what}: ended with {got}:\n{text}")
 

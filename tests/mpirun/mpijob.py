@@ -99,7 +99,7 @@ def shims_of(job):
 
 
 def check_value(job, size):
-    """The result is that of a run that nobody disturbed."""
+    """The result is that of an undisturbed run."""
     found = set(FINAL.findall(job.text()))
     claim(len(found) == 1, f"one final line was expected, not {found}")
     step, value, ranks = found.pop()

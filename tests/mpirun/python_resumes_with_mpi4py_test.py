@@ -24,7 +24,7 @@ def a_killed_rank_is_a_new_launch():
         kill_a_rank(job)
 
 
-def an_exception_in_one_rank_keeps_nobody_waiting():
+def exception_in_one_rank_keeps_none_waiting():
     with start("raise", "9") as job:
         claim(job.process.wait(60) == 1, job.text())
         text = job.text()
@@ -52,7 +52,7 @@ def what_redistribute_raises_is_no_beginning():
 
 def test():
     a_killed_rank_is_a_new_launch()
-    an_exception_in_one_rank_keeps_nobody_waiting()
+    exception_in_one_rank_keeps_none_waiting()
     uneven_steps_are_named()
     what_redistribute_raises_is_no_beginning()
 

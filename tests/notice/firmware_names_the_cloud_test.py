@@ -46,7 +46,7 @@ def test_by_words():
             sources = found(cloud, sys_vendor=vendor, product_name=name,
                             chassis_asset_tag=tag)
             claim(sources == clouds, f"{vendor} {name}: {sources}")
-            claim((len(cloud.asked) > before) == bool(clouds), "who is asked")
+            claim((len(cloud.asked) > before) == bool(clouds), "which are asked")
         claim(not cloud.wrong, str(cloud.wrong))
 
 

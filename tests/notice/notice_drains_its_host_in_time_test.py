@@ -33,7 +33,7 @@ def test():
                       trainer(*TRAINING)) as job:
             job.wait_world(4)
             until(lambda: shown(job, "h2")["state"] == "answers", 20, "it is")
-            claim(job.status("h1")["notice"] == [], "h1 asks nobody")
+            claim(job.status("h1")["notice"] == [], "h1 asks no source")
 
             write(path, json.dumps({"seconds": 3600, "reason": "rack 7"}))
             until(lambda: shown(job, "h2")["notice"] == "leave", 20, "seen")
@@ -43,7 +43,7 @@ def test():
             os.unlink(path)
             until(lambda: shown(job, "h2")["notice"] == "none", 20, "forgotten")
             claim("has withdrawn: rack 7" in job.text("h2"), job.text("h2"))
-            claim(job.status("h1")["generation"] == 1, "nobody has left")
+            claim(job.status("h1")["generation"] == 1, "no host has left")
 
             job.drained.add("h2")
             write(path, "the machine is sold\n")

@@ -51,7 +51,7 @@ static void destroyed_on_some(world *w)
 }
 
 /* Rank 1 gave the set back, and got it again with rank 0's table: the name is
- * nobody's there, so it does not stand in the way. */
+ * of no set there, so it is not in the way. */
 static void given_back_before_a_change(world *w)
 {
     static const int all[] = {0, 1, 2};
@@ -135,7 +135,7 @@ static void check_again(world *w, rg_set *set[2])
     CHECK_OK(rg_barrier(rg_world(w->ctx)));
 }
 
-/* Worker 1 goes, and later 4 comes: who stays calls as before, and a newcomer
+/* Worker 1 goes, and later 4 comes: the others call as before, and a newcomer
  * knows no more than what it was sent. */
 static void in_other_worlds(world *w, void *arg)
 {

@@ -78,7 +78,7 @@ static void first(world *w, const sets *s)
     check_sum(s->keep, 3);
 }
 
-/* Nobody has called anything in this generation. */
+/* No rank has called anything in this generation. */
 static void second(world *w, const sets *s)
 {
     check_ids_are_equal(w, s);

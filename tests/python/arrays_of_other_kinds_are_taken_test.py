@@ -92,7 +92,7 @@ def check_buffers(world):
 
 def work():
     import sys
-    sys.modules["numpy"] = None  # whoever imports it fails
+    sys.modules["numpy"] = None  # importing it fails
     import regroup
     with regroup.init() as ctx:
         check_buffers(ctx.world)

@@ -117,7 +117,7 @@ def refused(call, kind, sentence):
     except kind as error:
         assert sentence in error.sentence, error.sentence
         return
-    raise AssertionError(f"nobody said: {sentence}")
+    raise AssertionError(f"no line says: {sentence}")
 
 
 def check_collectives(ctx, device):

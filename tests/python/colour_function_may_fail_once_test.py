@@ -30,7 +30,7 @@ def claim_goes(ctx):
     ctx.set_by(color).destroy()
     del color
     gc.collect()
-    assert found() is None, "a colour function that nobody calls is kept"
+    assert found() is None, "an unused colour function is kept"
 
 
 def work():

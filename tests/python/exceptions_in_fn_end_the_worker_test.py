@@ -17,7 +17,7 @@ def bring_down(how):
         sys.exit(9)
     if how == "invalid":
         regroup.init()  # a second time
-    raise regroup.InProgress("a timeout that nobody caught")
+    raise regroup.InProgress("a timeout that was not caught")
 
 
 def work():
@@ -58,7 +58,7 @@ def test():
     for how, words in (("value", "ValueError: a mistake in the program"),
                        ("reset", "ValueError: a mistake in the program"),
                        ("exit", ""), ("invalid", "regroup._errors.Invalid"),
-                       ("timeout", "a timeout that nobody caught")):
+                       ("timeout", "a timeout that was not caught")):
         with tempfile.TemporaryDirectory(prefix="rg-mark-") as folder:
             mark = os.path.join(folder, "mark")
             with Job(["--min", "1", "--max", "2"], pyjob.command(how, mark, pyjob.UNTIL_FINISH),

@@ -10,7 +10,7 @@ import pyjob
 
 
 async def coroutine(*_):
-    raise AssertionError("who runs this?")
+    raise AssertionError("this never runs")
 
 
 def generator(*_):

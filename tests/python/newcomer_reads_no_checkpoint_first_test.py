@@ -48,13 +48,13 @@ def train_and_kill(house, folder, first):
         house.until(lambda: len(lines(job, "trains from ")) == 4, 40,
                     "four workers train, one of them killed")
         newcomer = str(job.pid(1))
-        house.claim(newcomer != str(killed), "nobody has come")
+        house.claim(newcomer != str(killed), "no newcomer has come")
         mine = lines(job, f"process {newcomer}")
         house.claim("loaded None, has -1" in mine[0], mine[0])
         words = mine[1].split()
         step = int(words[words.index("at") + 1].strip(","))
         house.claim(step >= 8 and f"from {step - 1} " in mine[1], mine[1])
-        house.claim("nothing is read from" in job.text(), "nobody says why")
+        house.claim("nothing is read from" in job.text(), "no line says why")
         job.finish()
 
 

@@ -126,7 +126,7 @@ static void lie(size_t at, uint64_t value, size_t bytes, const char *says)
     free(m.bytes);
 }
 
-/* Whole, and for another reader: nobody takes an older one instead. */
+/* Whole, but for another reader: no older one is taken instead. */
 static void is_for_others(size_t at, uint32_t value, const char *says)
 {
     const image m = make();

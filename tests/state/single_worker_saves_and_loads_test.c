@@ -188,7 +188,8 @@ static void takes_the_one_before(void)
     end(st);
 }
 
-/* A program that begins afresh where another's work lies writes nothing. */
+/* A program that starts from the beginning beside another's work writes
+ * nothing. */
 static void leaves_others_alone(void)
 {
     job j = {.until = 4, .saves_in = dir};

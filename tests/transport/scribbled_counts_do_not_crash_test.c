@@ -69,7 +69,7 @@ static void on_one_host(world *w, void *arg)
 }
 
 /* Rank 2 starts alone, writes over its own counts, and then lets the others
- * come. Nobody reads them in between. */
+ * come. No member reads them in between. */
 static void scribble(world *w)
 {
     size_t bytes = 0;

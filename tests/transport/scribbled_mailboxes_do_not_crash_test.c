@@ -17,7 +17,7 @@ static rg__mailbox *mailbox_of(world *w, char *control, int rank)
 }
 
 /* Rank 1 starts alone, writes over its own line, and then lets the others come.
- * Nobody advances its operation in between. */
+ * No thread advances its operation in between. */
 static void bad_place(world *w, uint64_t at)
 {
     size_t bytes = 0;

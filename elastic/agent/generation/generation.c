@@ -626,7 +626,7 @@ void rg__generation_taken_up(rg__agent *a, uint64_t generation)
     a->generation->prepared = generation;
 }
 
-void rg__generation_fin_anew(rg__agent *a)
+void rg__generation_fin_again(rg__agent *a)
 {
     a->generation->finning = 0;
     rg__generation_try_fin(a);

@@ -11,7 +11,7 @@ rg__generation_create(rg__agent *a); /* and all that is in this room */
 void rg__generation_destroy(rg__agent *a);
 /* The agent before us has handed that proposal out. */
 void rg__generation_taken_up(rg__agent *a, uint64_t generation);
-void rg__generation_fin_anew(
+void rg__generation_fin_again(
     rg__agent *a);                         /* the key has gone with the lease */
 void rg__generation_pass_on(rg__agent *a); /* the decision, to local workers */
 void rg__generation_follow(rg__agent *a);  /* the mirror has changed */
@@ -50,7 +50,7 @@ void rg__leader_look(void *agent_arg);
 /* publish.c; a reason without a slot is this host's. */
 void rg__publish(rg__agent *a);
 void rg__publish_if_dirty(rg__agent *a);
-void rg__publish_anew(rg__agent *a); /* the key has gone with the lease */
+void rg__publish_again(rg__agent *a); /* the key has gone with the lease */
 bool rg__publish_is_under_way(const rg__agent *a);
 /* Has our record ever been written, by this agent or the one before? */
 bool rg__publish_has_been(const rg__agent *a);

@@ -218,7 +218,7 @@ void rg__publish_if_dirty(rg__agent *a)
         rg__publish(a);
 }
 
-void rg__publish_anew(rg__agent *a)
+void rg__publish_again(rg__agent *a)
 {
     a->publication->host_revision = 0;
     rg__publish(a);

@@ -232,7 +232,7 @@ static bool gives_no_answer(const rg__peer *one, uint64_t now)
 }
 
 /* All have been asked, and no datagram of any host has come since then. */
-static bool hears_nobody(const rg__agent *a, uint64_t now)
+static bool hears_no_host(const rg__agent *a, uint64_t now)
 {
     int known = 0;
     if (a->suspects->round_ns == 0 ||
@@ -251,7 +251,7 @@ static bool hears_nobody(const rg__agent *a, uint64_t now)
 static void judge_ourselves(rg__agent *a, uint64_t now)
 {
     rg__peer *self = rg__beat_self(a);
-    const bool is_cut_off = hears_nobody(a, now);
+    const bool is_cut_off = hears_no_host(a, now);
     if (is_cut_off && !self->is_accused)
         rg__log(RG__WARN, "agent",
                 "this host hears no other host of the job; does a firewall "

@@ -41,7 +41,7 @@ static void take(MPI_Message *message, const MPI_Status *status)
 /* Messages of operations that this member did not start, or gave up. They would
  * hold their senders' memory, MPICH refuses to free a communicator with such
  * messages, and other MPIs would deliver them on the next communicator. */
-static void take_what_nobody_took(MPI_Comm comm)
+static void receive_abandoned_messages(MPI_Comm comm)
 {
     int is_there = 0;
     MPI_Message message;
@@ -68,7 +68,7 @@ static void close_comm(rg__mpi *c)
         close_world();
     rg__mpi_lanes_close(c->lanes);
     if (c->mpi != MPI_COMM_NULL && !rg__lost_in(c))
-        take_what_nobody_took(c->mpi);
+        receive_abandoned_messages(c->mpi);
     if (mpi_holds(&c->base))
         return;
     if (c->mpi != MPI_COMM_NULL && !c->is_world)

@@ -48,7 +48,7 @@ static double now_us(void)
 }
 
 /* Ranks without work are to sleep meanwhile, so that MPI's barrier is only for
- * the one set, where nobody waits for long. */
+ * the one set, where no rank waits for long. */
 static void meet(const bench *b)
 {
     if (b->world != NULL && b->plan->layout == ONE)
@@ -57,7 +57,7 @@ static void meet(const bench *b)
         need(rg_barrier(rg_world(b->ctx)), "rg_barrier");
 }
 
-/* Several barriers, for who comes from sleep to be spread over processors. */
+/* Several barriers, so that threads that wake up are spread over processors. */
 static void line_up(const trial *t)
 {
     const struct timespec quiet = {t->quiet_ns / 1000000000,

@@ -38,12 +38,12 @@ typedef struct trial {
     void (*after)(const struct trial *t);  /* or NULL */
     work *const *works; /* of this rank; none: it waits meanwhile */
     int n;
-    rg_set *line;  /* who are to start together once the rest has fallen asleep;
+    rg_set *line;         /* ranks that start together once the others sleep;
                       NULL: no rank is left out */
-    long quiet_ns; /* how long that takes */
-    void *arg;     /* of before and after */
-    int moves;     /* operations in all that are in its time */
-    int beside;    /* the trial of MPI, or -1 */
+    long quiet_ns;        /* how long that takes */
+    void *arg;            /* of before and after */
+    int moves;            /* operations in all that are in its time */
+    int beside;           /* the trial of MPI, or -1 */
     int bases[BASES_MAX]; /* trials whose times, added up, this is held against;
                              -1 behind the last */
     figures got;

@@ -1,5 +1,5 @@
 /* The bare MPI beside Regroup, in the same processes: peer_mpi.c. A program
- * that was built without MPI has peer_none.c, where there is nobody.
+ * that was built without MPI has peer_none.c, where there is no peer.
  *
  * Threads: the one that has called rg_init. Ownership: what peer_open returns
  * is given back to peer_close. What fails ends the program, as MPI does. */
@@ -19,7 +19,7 @@ bool peer_begin(const char *level);
 /* Behind rg_finalize. */
 void peer_end(void);
 
-/* Behind rg_init: "Open MPI v4.1.4, ...", or NULL where there is nobody. */
+/* Behind rg_init: "Open MPI v4.1.4, ...", or NULL without a peer. */
 const char *peer_name(rg_ctx *ctx);
 
 /* A communicator of the set's members. Collective over the set. */

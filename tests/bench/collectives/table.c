@@ -13,7 +13,7 @@ static const char *transports(void)
     return named == NULL || *named == '\0' ? "by default" : named;
 }
 
-/* How many of ten seconds somebody waited for a processor, in percent; -1 where
+/* How long a task waited for a processor in ten seconds, in percent; -1 where
  * the kernel does not say. */
 static double pressure(void)
 {
@@ -45,7 +45,7 @@ static void print_machine(const bench *b)
            rg_size(b->ctx), rg_host_count(b->ctx),
            sysconf(_SC_NPROCESSORS_ONLN), allowed(), load, pressure(),
            transports(),
-           b->mpi == NULL ? "nobody, this is not under mpirun" : b->mpi);
+           b->mpi == NULL ? "none, this is not under mpirun" : b->mpi);
 }
 
 typedef struct row {

@@ -73,7 +73,7 @@ rg__nccl_comm fake_comm_new(int number, bool is_blocking)
     return c;
 }
 
-/* ---------------------------------------------------------------- who may call
+/* ---------------------------------------------------- threads that may call
  */
 
 static bool is_known(rg__nccl_comm c)

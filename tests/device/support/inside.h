@@ -44,13 +44,13 @@ FAKE_API void fake_path(char *text, size_t room, const char *name);
 FAKE_API _Noreturn void fake_violation(const char *fmt, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* At the begin of every call: who may call, and in which process. */
+/* At the start of every call: which thread may call, and in which process. */
 FAKE_API void fake_enter(const char *call);
 
 FAKE_API void fake_nap_ms(int ms);
 FAKE_API double fake_now_ms(void);
 
-/* A thread that takes no signals and that nobody joins; counted. */
+/* A thread that takes no signals and is never joined; counted. */
 FAKE_API void fake_thread(void *(*run)(void *), void *arg);
 FAKE_API void fake_thread_ends(void);
 

@@ -72,7 +72,7 @@ static int look_at_others(rg__nccl_comm c)
     return RG__NCCL_Success;
 }
 
-/* The last one to be ready needs the path no more, and so nobody does. */
+/* When the last one is ready, no rank needs the path any more. */
 static int become_ready(rg__nccl_comm c)
 {
     atomic_store(&fake_own_seat(c)->ready, 1);

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RETRIES  34 /* of a rank that finds nobody at the port */
+#define RETRIES  34 /* of a rank that finds no listener at the port */
 #define RETRY_MS 100
 
 /* The first two as in NCCL. */

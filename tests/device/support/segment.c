@@ -56,7 +56,7 @@ bool fake_peer_is_gone(rg__nccl_comm c)
     return false;
 }
 
-/* A file that a member has removed already is made again: who comes after an
+/* A file that a member has removed already is made again: a rank after an
  * abort waits for ever, and is not told. */
 int fake_sit_down(rg__nccl_comm c)
 {

@@ -22,7 +22,7 @@ typedef struct item {
 
 struct CUstream_st {
     bool is_blocking, is_legacy, is_stopping;
-    bool is_gone; /* destroyed; the struct stays, for those who wait for it */
+    bool is_gone; /* destroyed; the struct stays for waiting threads */
     int device;
     uint64_t pushed, done;
     item *first, **last;

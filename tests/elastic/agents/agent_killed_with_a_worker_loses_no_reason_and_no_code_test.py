@@ -64,7 +64,7 @@ def test():
         claim(kept(job) == held, "the supervisor has kept what is over")
         job.finish()
         claim("was ended by signal 9" in job.text(),
-              "nobody said how the worker ended")
+              "no line says how the worker ended")
         job.survivors(before, lost=[lost])
         job.check(trained=TRAIN)
 

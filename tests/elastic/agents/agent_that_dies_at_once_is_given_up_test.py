@@ -30,7 +30,7 @@ def test():
         until(kill_agent, 20, "the last agent")
         job.finish(128 + 9)
         claim(not any(map(program_of, pids)), "a worker outlived the job")
-        claim("agent-grace" in job.text(), "nobody named the grace")
+        claim("agent-grace" in job.text(), "no line names the grace")
         job.check()
 
 

@@ -27,7 +27,7 @@ def test():
         claim(job.step() > step, "no step was made in the grace")
         job.process.wait()
         until(lambda: job.run("jobs", "--json").stdout.strip() == "[]", 5,
-              "nobody lists the job")
+              "the job is not listed")
         job.check()
 
 

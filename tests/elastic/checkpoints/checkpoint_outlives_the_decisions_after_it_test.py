@@ -16,7 +16,7 @@ FLAGS = ["--min", "1", "--max", "16", "--max-restarts", "1000000",
 
 
 def kill_one(job):
-    """Whoever was started least often dies, as long as others are there: a slot
+    """Kills in the slot started least often, if there are others: a slot
     that fails often is started ever later."""
     workers = until(lambda: len(job.workers()) >= 6 and job.workers(), 30,
                     "a world of six")

@@ -34,7 +34,7 @@ def test():
         second = stopped_writer(job)
         claim(second != first, "the writer that was killed is there")
         until(lambda: job.status()["etcd"]["state"] == "up", 20, "etcd is back")
-        claim(shown(job, "file") is None, "what nobody has sealed is durable")
+        claim(shown(job, "file") is None, "an unsealed checkpoint is durable")
         until(lambda: go_on(job) or shown(job, "file"), 20,
               "a durable checkpoint")
         claim(os.path.exists(shown(job, "file")),

@@ -10,7 +10,7 @@ from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer, until
 
 
-def begin_anew(hosts, name, path, *flags, point=None):
+def start_again(hosts, name, path, *flags, point=None):
     """Of a job that has saved a step; the job, and that step."""
     job = HostsJob(hosts, ["-n", "2", "--checkpoint-dir", path,
                            "--checkpoint-every", "100"], [],
@@ -25,7 +25,7 @@ def begin_anew(hosts, name, path, *flags, point=None):
         yield job, step
 
 
-def begin_anew_from_what_nobody_published(hosts, path):
+def start_again_from_unpublished_checkpoints(hosts, path):
     job = HostsJob(hosts, ["-n", "2", "--checkpoint-dir", path,
                            "--checkpoint-every", "100"], [],
                    trainer(*UNTIL_FINISH, "--step-ms", 5, "--load"),
@@ -51,26 +51,26 @@ def goes_on(job, step):
 def test():
     with Hosts(1) as hosts:
         with directory() as path:
-            for job, _ in begin_anew(hosts, "forgetful", path):
+            for job, _ in start_again(hosts, "forgetful", path):
                 job.finish(74)
                 claim("no commit is whole any more" in job.text(),
                       "the end is not explained")
         with directory() as path:
-            for job, step in begin_anew(hosts, "loaded", path, "--load"):
+            for job, step in start_again(hosts, "loaded", path, "--load"):
                 job.finish()
                 claim("rolled back is unknown" in job.text(),
-                      "nobody says that steps may be lost")
+                      "no line says that steps may be lost")
                 first = min(e["step"] for e in job.events("step")
                             if e["generation"] == job.generation())
                 claim(first == step + 1, f"step {first} came after {step}")
                 job.final_state()
         with directory() as path:
-            for job, step in begin_anew(
+            for job, step in start_again(
                     hosts, "struck", path, "--load",
                     point="commit.before_agree:rank1:gen2:start1:kill"):
                 goes_on(job, step)
         with directory() as path:
-            for job, step in begin_anew_from_what_nobody_published(hosts, path):
+            for job, step in start_again_from_unpublished_checkpoints(hosts, path):
                 goes_on(job, step)
 
 

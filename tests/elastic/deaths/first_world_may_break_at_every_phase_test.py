@@ -1,7 +1,7 @@
-"""Before the first commit of a world that rg_world_wait has formed: a worker that
-dies at any phase, etcd away, a drain, a host that comes back. All workers of that
-world start again together, or all train on; no break uses up a restart; and
-there are no needless waits.
+"""Before the first commit of a world that rg_world_wait has formed: a worker
+that dies at any phase, etcd away, a drain, a host that comes back. All workers
+of that world start again together, or all train on; no break uses up a
+restart; and there are no needless waits.
 
 Covers: world_wait.c generation.c plan.c outage.c drain.c"""
 import os
@@ -94,7 +94,7 @@ def a_drain(job):
 
 
 def a_commit_without_etcd(hosts, job):
-    """Nobody enters fn before it is on record. A worker that waits for it on
+    """No worker enters fn before it is on record. One that waits for it on
     a host that has come back joins then."""
     etcd = hosts.etcd[0]
     broken = count(job, "is broken and cannot be followed")

@@ -54,7 +54,7 @@ def test_hosts_and_agents_die_while_rank_0_fetches():
             make(os.path.join(hosts.folder, "gate"))
             job.finish()
             text = job.text()
-            claim(text.count("fetches") == 2, "somebody fetched again")
+            claim(text.count("fetches") == 2, "a worker fetched again")
             claim(text.count(" ran RG_OK") == 4, "not all four trained")
 
 

@@ -36,7 +36,7 @@ def check_same_go_on(mode, env, what="allreduce of 3 elements on set pair",
             f"{before}, waiting for its rank {missing}"))
         claim("slot 0: RG_ERR_PEER_LOST: the generation has ended: a deadline "
               f"has passed: {what}" in job.text() or mode == "create",
-              "who had the deadline is not told of it")
+              "the rank with the deadline does not get it as the cause")
         for slot in range(3):
             claim(f"right slot {slot} generation 2 size 3" in job.text(),
                   f"slot {slot} is not right in generation 2")
@@ -51,7 +51,7 @@ def check_inside():
         check_told(job, (0, 2), (
             "a deadline has passed", "allreduce of 1048576 elements on "
             "the world", "waiting for its rank"))
-        claim("right slot 0" in job.text(), "nobody is right afterwards")
+        claim("right slot 0" in job.text(), "no result is right afterwards")
 
 
 def check_static():

@@ -1,7 +1,7 @@
-"""A worker that SIGKILL does not end, as one in uninterruptible sleep (a frozen
-control group stands in for NFS and drivers): nothing goes on before it has
-ended, and the log and the status name the process. Then the job goes on; if it
-takes too long, the host leaves without the process.
+"""A worker that SIGKILL does not end, as one in uninterruptible sleep (a
+frozen control group stands in for NFS and drivers): nothing goes on before it
+has ended, and the log and the status name the process. Then the job goes on;
+if it takes too long, the host leaves without the process.
 
 Covers: slots.c fence.c"""
 import os
@@ -28,7 +28,7 @@ def end_without_it():
             os.kill(pid, signal.SIGKILL)
             job.finish(code=71)
             claim(f"process {pid} of slot 1 does not end: it is left behind"
-                  in job.text(), "nobody was left behind")
+                  in job.text(), "no process was left behind")
 
 
 def test():

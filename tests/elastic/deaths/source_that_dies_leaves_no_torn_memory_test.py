@@ -17,7 +17,7 @@ def test():
         claim("generation 2" in job.text(), "rank 0 did not die")
         claim("torn: of process" not in job.text(),
               "commit 0 is a mixture of two processes' memory")
-        claim("whole: of process" in job.text(), "nobody entered fn")
+        claim("whole: of process" in job.text(), "no worker entered fn")
         job.check()
 
 

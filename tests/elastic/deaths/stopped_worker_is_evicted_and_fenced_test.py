@@ -39,7 +39,7 @@ def test():
         job.wait_world(2, above=1)
         causes = [c["cause"] for c in job.status()["changes"]]
         claim(any("silent" in cause for cause in causes),
-              f"nobody was called silent: {causes}")
+              f"no worker was called silent: {causes}")
         job.finish()
         job.check(trained=TRAIN[:4])
 

@@ -58,11 +58,11 @@ def test_another_dies_while_rank_0_fetches():
     kill_while_rank_0_fetches(2)
 
 
-def test_only_who_failed_uses_restarts_up():
+def test_only_failed_workers_use_up_restarts():
     with Job(["-n", "3", "--max-restarts", "1"], [WAITER, "crash"]) as job:
         job.finish()
         check_fresh(job, 2, 3)
-        claim("no failure of its own" in job.text(), "nobody was recalled")
+        claim("no failure of its own" in job.text(), "no worker was recalled")
 
 
 main_all(globals())

@@ -1,5 +1,5 @@
-"""A worker dies, and its replacement is on the way; then etcd is away for longer
-than --elastic-timeout. That ends nothing: when etcd answers again the
+"""A worker dies, and its replacement is on the way; then etcd is away for
+longer than --elastic-timeout. That ends nothing: when etcd answers again the
 replacement joins.
 
 Covers: outage.c waits.c"""
@@ -33,7 +33,7 @@ def test():
         job.wait_world(2, above=generation)
         job.finish()
         job.check()
-        claim("--elastic-timeout" not in job.text(), "somebody gave up")
+        claim("--elastic-timeout" not in job.text(), "a host gave up")
 
 
 main(test)

@@ -1,7 +1,7 @@
-"""Three members of etcd, and what happens to them under a job that trains: no step
-waits for them, and a worker that is killed meanwhile makes exactly one change:
-under the fault where most members still hear each other, after it where nobody
-answers. With a password and TLS, where the tokens are forgotten.
+"""Three members of etcd, and what happens to them under a job that trains: no
+step waits for them, and a worker that is killed meanwhile makes exactly one
+change: under the fault if most members still hear each other, after it if no
+member answers. With a password and TLS, where the tokens are forgotten.
 
     job_outlives_the_faults_of_its_etcds_test.py FAULT [--seconds N]
 
@@ -36,12 +36,12 @@ def train_on(job, seconds):
     claim(gap < STALL_S, f"a step waited {gap} s under the fault")
 
 
-def nobody_steps(job):
+def no_rank_steps(job):
     """A broken generation is left, and the next one can't be agreed upon."""
     time.sleep(0.5)  # for the steps that were under way
     step = job.step()
     time.sleep(1)
-    claim(job.step() == step, "somebody trained in an aborted generation")
+    claim(job.step() == step, "a worker trained in an aborted generation")
 
 
 def outlive(fault, seconds, etcds, flags):
@@ -56,7 +56,7 @@ def outlive(fault, seconds, etcds, flags):
             lost = job.kill(1)
             killed = time.monotonic()
             if fault in NOBODY_ANSWERS:
-                nobody_steps(job)
+                no_rank_steps(job)
             else:
                 job.wait_world(2, above=1)
                 print(f"{fault}: a world of 2 steps after "

@@ -1,5 +1,5 @@
-"""A worker killed while etcd is away: no worker trains until etcd is back, and then
-there is exactly one change, in which the replacement is in already.
+"""A worker killed while etcd is away: no worker trains until etcd is back, and
+then there is exactly one change, in which the replacement is in already.
 
 Covers: publish.c leader.c"""
 import os
@@ -22,8 +22,8 @@ def test():
         until(lambda: job.text().count(".1 is at the door") == 2, 20,
               "the replacement is at the door")
         step = job.step()
-        time.sleep(1)  # nobody may step in it
-        claim(job.step() == step, "somebody trained in an aborted generation")
+        time.sleep(1)  # no worker may step in it
+        claim(job.step() == step, "a worker trained in an aborted generation")
         etcd.start()
         job.wait_step(step + 20)
         job.finish()

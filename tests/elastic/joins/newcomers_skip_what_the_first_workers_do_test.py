@@ -51,8 +51,8 @@ def test_spares_and_replacements():
               "the replacement joins")
         make(job, "end")
         job.finish()
-        claim(job.text().count("fetches") == 1, "somebody fetched again")
-        claim("RG_ERR" not in job.text(), "somebody failed")
+        claim(job.text().count("fetches") == 1, "a worker fetched again")
+        claim("RG_ERR" not in job.text(), "a worker failed")
         for slot in range(3):
             claim(f"slot {slot} ran RG_OK" in job.text(), f"slot {slot}")
 

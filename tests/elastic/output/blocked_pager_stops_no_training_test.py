@@ -46,7 +46,7 @@ def kill_and_wait(job, rank):
     job.wait_world(2, above=generation)
 
 
-def test_own_lines_wait_for_nobody():
+def test_own_lines_wait_for_no_reader():
     read, write = full_pipe()
     with Job(["--min", "1", "--max", "2"],
              trainer(*UNTIL_FINISH, "--step-ms", 2), stdout=write,

@@ -63,7 +63,7 @@ def test_a_group_left_open_ends_with_its_generation():
     with Job(["-n", "2"], [MISUSE, "group_left_open"]) as one:
         one.finish()
         claim("left RG_ERR_PEER_LOST: the group was not started" in one.text(),
-              "who waits for what was noted is not told")
+              "a wait for a noted operation gets no error")
         claim(one.text().count("sum 2") == 2, "no group in generation 2")
 
 
@@ -82,16 +82,16 @@ def test_a_rank_that_returns_early_is_named():
         ["allreduce on ranks 0,2 but the end of a step, or of fn, on rank 1"])
 
 
-def test_who_tries_again_instead_of_returning_is_named():
+def test_retrying_instead_of_returning_is_named():
     with Job(["-n", "3"], [MISUSE, "tries_again"],
              env={"REGROUP_STALL": "500ms"}) as one:
         one.finish()
         claim("waiting for its ranks 0,2, which have not left fn since the "
               "generation before ended: fn must return the status that it got"
-              in one.text(), "nobody says who has not left fn")
+              in one.text(), "no line names the rank that has not left fn")
 
 
-def test_a_status_that_is_kept_resets_nobody_for_ever():
+def test_an_old_status_does_not_reset_forever():
     job(["-n", "2", "--max-restarts", "0"], "status_kept", 3,
         ["run RG_ERR_INVALID: the training function returned RG_ERR_PEER_LOST "
          "10 times", "don't keep a status"])

@@ -45,13 +45,13 @@ def test_a_static_program_ends_with_its_first_failure():
         job.finish(7)
 
 
-def test_a_static_worker_that_ends_early_keeps_nobody_waiting():
+def test_an_early_end_of_a_static_worker_keeps_none_waiting():
     sums = os.path.join(BUILD, "tests", "sums")
     with Job(["-n", "3"], ["sh", "-c", "[ $REGROUP_SLOT = 1 ] && exec "
                            f"{sums} 20 0; exec {sums} 100000 0"]) as job:
         job.finish(3)
         claim("waits for its rank 1, which has called rg_finalize"
-              in job.text(), "no word on who has left")
+              in job.text(), "no line names the worker that has left")
 
 
 def test_rg_run_in_a_static_program_is_invalid():
@@ -94,7 +94,7 @@ def test_stop_ends_the_job():
         job.finish(128 + 15)
 
 
-def test_the_worker_of_a_wrapper_is_who_calls_rg_init():
+def test_the_process_that_calls_rg_init_is_the_worker():
     endless = " ".join(trainer(*UNTIL_FINISH, "--step-ms", 3))
     with Job(["-n", "2"], ["bash", "-c", f"{endless}; exit $?"]) as job:
         job.wait_step(5)

@@ -22,7 +22,7 @@ def test_the_first_world():
                       in text, f"slot {slot}: {what}")
             claim(f"slot {slot} inside RG_ERR_INVALID" in text,
                   "rg_world_wait inside fn")
-        claim(text.count("fetches") == 1, "who fetched?")
+        claim(text.count("fetches") == 1, "not exactly one worker fetched")
 
 
 def test_alone():

@@ -29,7 +29,7 @@ def test_stop():
         job.finish(143)
         check(job.text())
         claim(job.text().count("cleaned up") == 1,
-              "who computes in fn is not ended")
+              "a worker that computes in fn is not ended")
 
 
 def test_drain():

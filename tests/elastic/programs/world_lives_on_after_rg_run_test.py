@@ -21,24 +21,24 @@ def check(text, size):
     for rank in range(size - 1):
         for what in ("left", "again"):
             claim(f"rank {rank} of {size} {what} RG_ERR_PEER_LOST" in text,
-                  f"rank {rank} was not told of who has gone")
+                  f"rank {rank} did not learn which rank has gone")
     claim("rank -1" not in text, "a rank is lost")
 
 
-def test_who_finalizes():
+def test_finalizing_worker():
     with Job(["-n", "3"], [LIFECYCLE, "after", "finalize"]) as job:
         job.finish()
         check(job.text(), 3)
         claim("which has called rg_finalize" in job.text(), job.text())
 
 
-def test_who_ends_without_a_word():
+def test_silent_end():
     with Job(["-n", "3"], [LIFECYCLE, "after", "exit"]) as job:
         job.finish()
         check(job.text(), 3)
 
 
-def test_who_is_killed():
+def test_killed_worker():
     with Job(["-n", "3"], [LIFECYCLE, "after", "kill"]) as job:
         job.finish()
         check(job.text(), 3)

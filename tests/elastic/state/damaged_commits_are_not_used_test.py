@@ -13,7 +13,7 @@ def the_older_commit_counts():
     with Job(["--min", "1", "--max", "3"],
              trainer(*TRAINING, "--damage-at", 20)) as job:
         job.finish()
-        claim("is damaged" in job.text(), "nobody says that it is damaged")
+        claim("is damaged" in job.text(), "no line says that it is damaged")
         claim(job.final_state() == fault_free(*TRAINING),
               "the final state is not the fault-free run's")
         resumed = [e["resume"][1] for e in job.events("decide")

@@ -44,7 +44,7 @@ def test():
         claim(sorted(e for e in ends if e != STEPS) == [27, 57, 87],
               f"the last steps that workers were told are: {ends}")
         claim(any(mine[0] == 1 and mine[-1] == STEPS
-                  for mine in steps.values()), "nobody was told all")
+                  for mine in steps.values()), "no worker got all of them")
 
 
 main(test)

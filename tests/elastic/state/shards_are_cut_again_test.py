@@ -1,6 +1,6 @@
-"""A sharded buffer on a world of 4, then 3, then 4: shards are cut again in each
-and the state is that of the fault-free run; an announced join moves shards and
-rolls nothing back.
+"""A sharded buffer on a world of 4, then 3, then 4: shards are cut again in
+each and the state is that of the fault-free run; an announced join moves
+shards and rolls nothing back.
 
 Covers: pieces.c"""
 
@@ -32,7 +32,7 @@ def a_join():
         job.finish()
         job.check(trained=TRAINING)
         claim(not [e for e in job.events("restore") if e["rank"] != 2],
-              "somebody but the newcomer restored")
+              "a worker other than the newcomer restored")
 
 
 def test():
