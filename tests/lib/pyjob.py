@@ -40,7 +40,7 @@ def python_with(*modules):
                 check=False).returncode == 0:
             return python
     print(f"skipped: no python3 with {', '.join(modules)}; ci/install "
-          "installs numpy and mpi4py, and PYTHON names another python3")
+          "installs numpy, mpi4py and torch, and PYTHON names another python3")
     sys.exit(77)
 
 

@@ -1,8 +1,8 @@
 """Arrays as the C side sees them: an address, a count and a type.
 
-Accepted are numpy arrays, objects with DLPack (torch tensors in host memory)
-and objects with the buffer protocol (array.array, bytearray, memoryview). They
-are borrowed: a Buffer holds its array.
+Accepted are numpy arrays, tensors of torch, other objects with DLPack, and
+objects with the buffer protocol (array.array, bytearray, memoryview). They are
+borrowed: a Buffer holds its array.
 
 An array with __cuda_array_interface__ (cupy and numba arrays, torch tensors on
 a GPU), or DLPack on a CUDA device, is memory of the device, used in the order
@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import math
 import sys
 import typing
 from ctypes import (POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t,
                     c_uint8, c_uint16, c_uint64, c_void_p, py_object)
 
-from ._abi import Memory, Type
+from ._abi import Memory, Type, lib
 from ._errors import Invalid, Unsupported
 
 Array = typing.Any
@@ -126,6 +127,37 @@ def _of_numpy(what: str, array: Array) -> Buffer:
                   array.shape, dtype.itemsize,
                   _type_of(what, kind, dtype.itemsize, dtype),
                   array.flags.writeable, array)
+
+
+# ---------------------------------------------------------------- torch
+
+@functools.cache
+def torch_types() -> dict[typing.Any, tuple[Type, int]]:
+    """Torch's types that Regroup has: the type, and bytes of an element."""
+    torch = sys.modules["torch"]
+    names = {"uint8": Type.U8, "int32": Type.I32, "int64": Type.I64,
+             "float32": Type.F32, "float64": Type.F64, "int8": Type.I8,
+             "uint32": Type.U32, "uint64": Type.U64, "float16": Type.F16,
+             "bfloat16": Type.BF16, "bool": Type.BOOL}
+    return {getattr(torch, name): (kind, lib.rg_type_size(kind))
+            for name, kind in names.items() if hasattr(torch, name)}
+
+
+def _of_torch(what: str, tensor: Array) -> Buffer:
+    """A tensor's memory, whatever autograd knows of it: as torch.distributed
+    does, no gradient is taken through a collective."""
+    if tensor.layout != sys.modules["torch"].strided:
+        raise Unsupported(f"{what} got a tensor whose layout is "
+                          f"{tensor.layout}; pass it.to_dense()")
+    if tensor.device.type != "cpu":
+        raise Unsupported(f"{what} got a tensor on {tensor.device}, whose "
+                          "memory Regroup can't use; pass it.cpu()")
+    if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+        _refuse_layout(what)
+    kind, item = torch_types().get(tensor.dtype) or \
+        (_type_of(what, "?", 0, tensor.dtype), 0)
+    return Buffer(what, tensor, tensor.data_ptr(), tuple(tensor.shape), item,
+                  kind, True, tensor.detach())
 
 
 # --------------------------------------------------------------- DLPack
@@ -290,7 +322,12 @@ def look(what: str, array: Array) -> Buffer:
             (numpy is not None and isinstance(array, numpy.generic)):
         raise Invalid(f"{what} got the scalar {array!r}; pass an array of one "
                       f"element, such as numpy.array([{array!r}])")
-    face = getattr(array, "__cuda_array_interface__", None)
+    torch = sys.modules.get("torch")
+    is_tensor = torch is not None and isinstance(array, torch.Tensor)
+    if is_tensor and array.device.type != "cuda":
+        return _of_torch(what, array)
+    face = getattr(array.detach() if is_tensor else array,
+                   "__cuda_array_interface__", None)
     if face is not None:
         return _of_device(what, array, face)
     if hasattr(array, "__dlpack__"):

@@ -69,6 +69,7 @@ class Context:
         self._failed = 0  # the code of a rank that an exception ends
         self._blocks = 0  # of rg_alloc memory that some array still shows
         self._state: State | None = None
+        self.on_leave: list[typing.Callable[[], object]] = []
         self.is_open = True
         self._is_forked = False
         self.held: set[Operation] = set()  # with their buffers
@@ -86,6 +87,11 @@ class Context:
         """Raise Invalid after finalize, and in a forked child."""
         if not self.is_open:
             raise Invalid(self._why)
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether workers may come and go."""
+        return self._is_elastic
 
     @property
     def handle(self) -> int:
@@ -457,6 +463,14 @@ class Context:
         return self._state
 
 
+_opened: list[Context] = []  # there is one in a process
+
+
+def current() -> Context | None:
+    """The context of this process, for modules above this one."""
+    return _opened[-1] if _opened and _opened[-1].is_open else None
+
+
 def init(comm: _mpi.Comm | None = None, *, session: str | None = None,
          elastic: bool = False) -> Context:
     """Join the job that started this process, or be a world of one.
@@ -480,4 +494,5 @@ def init(comm: _mpi.Comm | None = None, *, session: str | None = None,
     else:
         call_waiting(_mpi.library_of(comm).rg_init_mpi, _mpi.handle_of(comm),
                      params, ctypes.byref(found))
-    return Context(typing.cast(int, found.value), elastic)
+    _opened[:] = [Context(typing.cast(int, found.value), elastic)]
+    return _opened[-1]

@@ -190,6 +190,23 @@ BY_STATUS: dict[int, type[RegroupError]] = {
     int(kind.status): kind for kind in RegroupError.__subclasses__()}
 
 
+_NAMED = re.compile(r"\b(" + "|".join(
+    kind.__name__ for kind in BY_STATUS.values()) + r"): (.*)")
+
+
+def told_by(error: BaseException) -> RegroupError | None:
+    """The exception that another library has turned into one of its own, as
+    torch does with what ends an operation below backward: it keeps the text,
+    which begins with the name of the class."""
+    if isinstance(error, RegroupError):
+        return error
+    found = _NAMED.search(str(error)) if type(error) is RuntimeError else None
+    if found is None:
+        return None
+    return next(kind(found[2]) for kind in BY_STATUS.values()
+                if kind.__name__ == found[1])
+
+
 def error_of(status: int, sentence: bytes) -> RegroupError:
     """The exception for a status and its sentence."""
     return BY_STATUS[status](in_python(sentence.decode(errors="replace")))

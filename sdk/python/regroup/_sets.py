@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import itertools
+import pickle
 import typing
 from ctypes import c_int, c_uint64, c_void_p
 
@@ -644,6 +646,30 @@ class Set:
             lambda: came.value)
 
     recv = _blocking(start_recv)
+    # ------------------------------------------------ objects of Python
+
+    def broadcast_object(self, value: typing.Any, root: int = 0, *,
+                         deadline: float | None = None) -> typing.Any:
+        """The object that root has, pickled on the way; value is for root
+        only."""
+        is_root = self.rank == root
+        sent = pickle.dumps(value) if is_root else b""
+        bytes_ = self.broadcast((c_uint64 * 1)(len(sent)), root,
+                                deadline=deadline)[0]
+        held = bytearray(sent) if is_root else bytearray(bytes_)
+        self.broadcast(held, root, deadline=deadline)
+        return value if is_root else pickle.loads(held)
+
+    def allgather_object(self, value: typing.Any, *,
+                         deadline: float | None = None) -> list:
+        """The objects of all members, by rank, pickled on the way."""
+        sent = bytearray(pickle.dumps(value))
+        counts = list(self.allgather((c_uint64 * 1)(len(sent)),
+                                     deadline=deadline))
+        rows = self.start_allgatherv(sent, counts, deadline=deadline).wait()
+        ends = itertools.accumulate(counts)
+        return [pickle.loads(rows[end - count:end])
+                for count, end in zip(counts, ends)]
 
     # ------------------------------------------------------ without data
 

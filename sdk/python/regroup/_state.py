@@ -17,7 +17,7 @@ from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from . import _abi
 from ._abi import Advice, Kind, Status, lib
 from ._buffers import Array, Buffer, look_writable
-from ._errors import Invalid, NotFound, RegroupError, check
+from ._errors import Invalid, NotFound, RegroupError, check, told_by
 from ._numbers import integer, path, text
 from ._wait import call_waiting, callback, ctrl_c_ends, ctrl_c_raises
 
@@ -56,8 +56,11 @@ class _Body:
     other exception is kept for the caller of run, even one of the handler of a
     signal that came while the library waited."""
 
-    def __init__(self, call: typing.Callable[[], object]) -> None:
+    def __init__(self, call: typing.Callable[[], object],
+                 on_leave: typing.Sequence[typing.Callable[[], object]] = ()
+                 ) -> None:
         self._call = call
+        self._on_leave = on_leave  # what follows when a change ends the call
         self.result: object = None
         self.error: BaseException | None = None
         self.callback = callback(self._calls())
@@ -80,11 +83,17 @@ class _Body:
             with ctrl_c_raises():
                 self.result = self._call()
             _need_run("training function", self.result)
-        except RegroupError as error:
-            if error.advice not in (Advice.RESYNC, Advice.RESTORE):
+        except (RegroupError, RuntimeError) as error:
+            cause = told_by(error)
+            if cause is None or \
+                    cause.advice not in (Advice.RESYNC, Advice.RESTORE):
                 raise
-            return error.status
-        return Status.OK
+            status = cause.status
+        else:
+            return Status.OK
+        for function in self._on_leave:  # the error and its frames are gone
+            function()
+        return status
 
     def judge(self, status: int) -> object:
         """What run returns or raises when the loop has ended with a status."""
@@ -388,7 +397,7 @@ class State:
         process the others go on without this worker.
         """
         need_runnable("training function", function)
-        body = _Body(function)
+        body = _Body(function, self.context.on_leave)
         if self._on_reset is not None:
             self._on_reset.error = None
         handle, self._is_running = self.handle, True

@@ -1,0 +1,133 @@
+"""init_method="regroup://", and the sets of torch.distributed's groups.
+
+The store that c10d needs beside a backend is torch's own, at rank 0 of each
+generation. Sub-groups are sets, which all ranks of the world make together:
+c10d has a function that all ranks call for each group, members or not, and
+calls a backend only on the members, so the set is made around that function.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import hashlib
+import inspect
+import os
+import socket
+import typing
+import urllib.parse
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from .._context import Context, current, init
+from .._errors import Invalid
+from .._sets import Set
+from ._group import ProcessGroup
+
+_SCHEME = "regroup"
+_TIMEOUT = distributed_c10d.default_pg_timeout
+_sets: typing.Dict[typing.Tuple[int, ...], Set] = {}  # of torch's groups
+
+
+def context() -> Context:
+    """The context of this process; one that is not elastic is made if there
+    is none."""
+    found = current() or init()
+    if _leave not in found.on_leave:
+        found.on_leave.append(_leave)
+    if found.rank < 0:
+        raise Invalid("init_process_group was called where this worker has no "
+                      "rank; in an elastic program call it inside of the "
+                      "training function")
+    return found
+
+
+def _leave() -> None:
+    """A change has ended the training function: its groups end as well, and
+    init_process_group makes the next ones."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    _sets.clear()
+
+
+# ----------------------------------------------------------------- store
+
+def _address(ctx: Context) -> str:
+    """Where the other hosts reach this one."""
+    if ctx.host_count == 1:
+        return "127.0.0.1"
+    named = os.environ.get("MASTER_ADDR")
+    return named or socket.gethostbyname(socket.gethostname())
+
+
+def _meet(url: str, timeout: datetime.timedelta = _TIMEOUT,
+          **_: object) -> typing.Iterator[tuple]:
+    """The handler of regroup://; c10d adds a rank and a world_size that the
+    program gave."""
+    ctx = context()
+    given = urllib.parse.parse_qs(urllib.parse.urlparse(url).query)
+    for what, mine in (("rank", ctx.rank), ("world_size", ctx.size)):
+        if given.get(what, [str(mine)]) != [str(mine)]:
+            raise Invalid(f"init_process_group got {what}={given[what][0]}, "
+                          f"and it is {mine} here; leave {what} out")
+    if ctx.rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, ctx.size, True, timeout,
+                              wait_for_workers=False)
+        ctx.world.broadcast_object((_address(ctx), store.port))
+    else:
+        host, port = ctx.world.broadcast_object(None)
+        store = dist.TCPStore(host, port, ctx.size, False, timeout)
+    yield store, ctx.rank, ctx.size
+
+
+# ---------------------------------------------------------------- groups
+
+def _name(group: int, ranks: typing.Sequence[int]) -> str:
+    """Equal in every generation that has the group again."""
+    digest = hashlib.blake2b(repr(ranks).encode(), digest_size=6).hexdigest()
+    return f"torch.{group}.{digest}"
+
+
+def _making_sets(helper: typing.Callable) -> typing.Callable:
+    """c10d's function for each group, called by all ranks of the world."""
+    @functools.wraps(helper)
+    def make(size: int, rank: int, ranks: typing.Sequence[int],
+             backend: typing.Any, *rest: typing.Any, **named: typing.Any
+             ) -> typing.Any:
+        key = tuple(ranks)
+        if key and _SCHEME in str(backend).lower() and key not in _sets:
+            ctx = context()
+            _sets[key] = ctx.world if key == tuple(range(ctx.size)) else \
+                ctx.set(key, _name(len(_sets), key))
+        return helper(size, rank, ranks, backend, *rest, **named)
+    return make
+
+
+def _create(options: typing.Any, _own: object = None) -> ProcessGroup:
+    """What c10d calls on the members of a group."""
+    ctx = context()
+    key = tuple(options.global_ranks_in_group)
+    members = _sets[key] if key else ctx.world
+    if (members.rank, members.size) != (options.group_rank,
+                                        options.group_size):
+        raise Invalid(
+            f"init_process_group got rank {options.group_rank} of "
+            f"{options.group_size}, and this worker is rank {members.rank} of "
+            f'{members.size}; pass init_method="regroup://" alone')
+    is_default = options.timeout == _TIMEOUT
+    return ProcessGroup(members, None if is_default else
+                        options.timeout.total_seconds())
+
+
+def register() -> None:
+    """Make the backend and the init method known to torch.distributed, once.
+    """
+    if _SCHEME.upper() in dist.Backend._plugins:
+        return
+    takes = inspect.signature(dist.Backend.register_backend).parameters
+    more = {"devices": ["cpu", "cuda"]} if "devices" in takes else {}
+    dist.Backend.register_backend(_SCHEME, _create, extended_api=True, **more)
+    dist.register_rendezvous_handler(_SCHEME, _meet)
+    distributed_c10d._new_process_group_helper = _making_sets(
+        distributed_c10d._new_process_group_helper)

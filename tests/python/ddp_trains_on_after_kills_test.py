@@ -1,0 +1,48 @@
+"""The torch example under `regroup run`, with DDP over the backend "regroup",
+Adam and a DataLoader: rank 1 is killed, then rank 0. The survivor keeps its
+process, torch's process group is formed again in each generation, also in the
+replacement, and the final state is that of a run without faults, to the last
+bit. DDP turns the lost peer into a RuntimeError, which run recognises.
+
+Covers: torch/_group.py torch/_rendezvous.py torch/_model_state.py torch/_data.py
+05_torch.py"""
+import os
+import re
+
+import pyjob
+from house import SOURCE, Job, claim, main
+
+EXAMPLE = os.path.join(SOURCE, "examples/python/05_torch.py")
+FINAL = re.compile(r"final accuracy ([\d.]+) state ([0-9a-f]{16})")
+SIZE = ["--min", "2", "--max", "2"]  # each step is one of two workers
+
+
+def final(output):
+    found = FINAL.findall(output)
+    claim(len(found) == 1, f"{len(found)} final lines in\n{output}")
+    return found[0]
+
+
+def test():
+    example = [pyjob.python_with("torch", "numpy"), EXAMPLE, "--epochs", "4"]
+    expected = final(pyjob.job(2, example))
+    claim(float(expected[0]) > 0.7, f"it has learned nothing: {expected}")
+    with Job(SIZE, [*example, "--step-ms", "20"],
+             env=pyjob.environment()) as job:
+        job.wait_step(5)
+        before = job.workers()
+        lost = {job.kill(1)}
+        job.wait_world(2, above=1)
+        claim(job.pid(0) == before[0]["pid"], "rank 0 has not kept its pid")
+        after = job.workers()
+        lost.add(job.kill(0))
+        job.finish()
+        claim(job.generation() > 2, "the second kill came too late")
+        job.survivors(after, lost)
+        claim("Traceback" not in job.text(), job.text())
+        found = final(job.text())
+        claim(found == expected, f"after the kills it is {found}, the "
+                                 f"undisturbed run's {expected}")
+
+
+main(test)
