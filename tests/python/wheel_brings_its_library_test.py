@@ -72,7 +72,7 @@ def follow_readme(folder):
     with open(tags, encoding="ascii") as file:
         claim("Tag: py3-none-linux" in file.read(), "it names no platform")
     package = os.path.join(os.path.dirname(os.path.dirname(tags)), "regroup")
-    for name in ("lib/libregroup.so.0", "py.typed"):
+    for name in ("lib/libregroup.so.0", "py.typed", "torch/_group.py"):
         claim(os.path.exists(os.path.join(package, name)), f"{name} is missing")
     output = pyjob.job(2, [f"{path}/python3", "-c", PROGRAM, package],
                        PYTHONPATH="", REGROUP_LIBRARY="")
