@@ -1,4 +1,4 @@
-"""Every collective of torch.distributed over the backend "regroup" is what its
+"""Every operation of torch.distributed over the backend "regroup" is what its
 closed form says, for whole worlds and groups, for tensors that are transposed,
 strided, complex, scalar or empty, and for works that are awaited later, through
 futures or from another thread. Wrong input is one sentence, and the group works
@@ -85,6 +85,18 @@ def works(dist, torch, n):
     dist.barrier()
 
 
+def messages(dist, torch, n, me):
+    after, before = (me + 1) % n, (me - 1) % n
+    got = [torch.zeros(4, 3).t(), torch.zeros(5000)]
+    started = [dist.isend(torch.full((3, 4), float(me)), after, tag=1),
+               dist.isend(torch.full((5000,), me + 0.5), after, tag=2),
+               dist.irecv(got[1], before, tag=2),
+               dist.irecv(got[0], before, tag=1)]
+    for one in started:
+        one.wait()
+    assert (got[0] == before).all() and (got[1] == before + 0.5).all()
+
+
 def groups(dist, torch, n, me):
     first = dist.new_group([0])
     last = dist.new_group(list(range(1, n)) or [0])
@@ -128,6 +140,7 @@ def mistakes(dist, torch, n, me):
     refused("to_dense", dist.all_reduce, torch.ones(2).to_sparse())
     refused("on meta", dist.all_reduce, torch.ones(2, device="meta"))
     refused("int16", dist.all_reduce, torch.ones(2, dtype=torch.int16))
+    refused("pass src", dist.recv, torch.ones(2))
     refused("rows", dist.all_to_all_single, torch.ones(n + 1),
             torch.ones(n + 1)) if n > 1 else None
     if n > 1:
@@ -147,6 +160,7 @@ def work():
     reductions(dist, torch, n, me)
     movements(dist, torch, n, me)
     works(dist, torch, n)
+    messages(dist, torch, n, me)
     groups(dist, torch, n, me)
     modules(dist, torch, n, me)
     mistakes(dist, torch, n, me)

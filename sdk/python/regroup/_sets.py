@@ -646,6 +646,7 @@ class Set:
             lambda: came.value)
 
     recv = _blocking(start_recv)
+
     # ------------------------------------------------ objects of Python
 
     def broadcast_object(self, value: typing.Any, root: int = 0, *,

@@ -407,6 +407,27 @@ class ProcessGroup(dist.ProcessGroup):
             deadline=self._deadline)
         return self._work([request], outputs, parted(whole, outputs))
 
+    # ------------------------------------------------ between two ranks
+
+    def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+        """A message to a rank of the group."""
+        sent = as_moved(dense(self._need_one("send", tensors)))
+        return self._work([self.members.start_send(
+            sent, peer, tag=tag, deadline=self._deadline)], list(tensors))
+
+    def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+        """Fill a tensor with the message of a rank of the group."""
+        tensor = self._need_one("recv", tensors)
+        used = dense(tensor)
+        return self._work(
+            [self.members.start_recv(as_moved(used), peer, tag=tag,
+                                     deadline=self._deadline)],
+            list(tensors), returned(tensor, used))
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+        """Not there."""
+        raise Unsupported("recv needs the rank that sends; pass src")
+
     # ----------------------------------------------------- without data
 
     def barrier(self, opts: typing.Any = None) -> Work:
