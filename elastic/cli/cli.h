@@ -72,6 +72,7 @@ int rg__cmd_agent(rg__cli *cli);
 int rg__cmd_remote(rg__cli *cli);
 int rg__cmd_rank(rg__cli *cli);
 int rg__cmd_proxy(rg__cli *cli);
+int rg__cmd_preload(rg__cli *cli);
 int rg__cmd_status(rg__cli *cli);
 int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);

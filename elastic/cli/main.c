@@ -38,6 +38,13 @@ static const rg__command commands[] = {
     {RG__CMD_PROXY, "HOST WORDS", "what mpirun runs in place of ssh",
      "The agent of that host runs the words. It is of no use to a person.\n",
      rg__cmd_proxy},
+    {"mpirun-preload", "[FLAGS] PROGRAM [ARGS]",
+     "run a rank of an MPI program with its collectives interposed",
+     "For mpirun: `mpirun -n 4 regroup mpirun-preload ./solver input`. The\n"
+     "program need not know Regroup: the library that is preloaded into it\n"
+     "carries collectives between ranks of one host over native shared memory\n"
+     "where that is faster. Without --interpose it carries all that it can.\n",
+     rg__cmd_preload},
     {"status", "[--json] [--watch] [JOB]",
      "show how a job that runs here is doing, on all its hosts",
      "JOB may be left out when only one runs here. While etcd gives no answer\n"
@@ -134,7 +141,7 @@ static void print_usage(FILE *out)
 {
     fprintf(out, "usage: regroup COMMAND ...\n\n");
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+        fprintf(out, "  %-14s %s\n", commands[i].name, commands[i].summary);
     fprintf(out, "\nregroup COMMAND --help says more; regroup --version.\n");
 }
 

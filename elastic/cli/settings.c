@@ -273,6 +273,7 @@ static const flag flags[] = {
      "yes|no",
      "run agent config",
      {"checkpoint-on-stop"}},
+    {"INTERPOSE", "NAME,...", "mpirun-preload config", {"interpose"}},
     {"METRICS", "[ADDR:]PORT", "run agent config", {"metrics"}},
     {"LOG_FORMAT", "text|json", "run agent config", {"log-format"}},
     {"TIMEOUT", "TIME", "stop config", {"timeout"}},
@@ -413,7 +414,9 @@ static void add_spelling(spellings *s, const flag *f, const char *name)
 static void spell(spellings *s, const char *command)
 {
     memset(s, 0, sizeof *s);
-    strcpy(s->letters, has_word("run agent rank proxy", command) ? "+:" : ":");
+    strcpy(s->letters, has_word("run agent rank proxy mpirun-preload", command)
+                           ? "+:"
+                           : ":");
     for (size_t i = 0; i < FLAGS; i++) {
         if (!is_flag_of(&flags[i], command))
             continue;

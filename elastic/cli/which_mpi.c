@@ -67,6 +67,18 @@ bool rg__which_mpi_is_any(const char *program)
     return rg__elf_needs(program, is_mpi);
 }
 
+const char *rg__which_mpi_ours(const char *program)
+{
+    linked l = {.fits = RG__FLAVOURS_ALL};
+    see_libraries(&l, program);
+    if (strstr(l.library, "/libmpi_abi.so") != NULL)
+        return "abi";
+    for (int i = 0; i < RG__FLAVOURS && l.fits != RG__FLAVOURS_ALL; i++)
+        if ((l.fits >> i & 1) != 0)
+            return rg__flavour_at(i)->ours;
+    return NULL;
+}
+
 /* ------------------------------------------------------------------ mpirun */
 
 /* By its words, which may begin with `env NAME=VALUE`. */

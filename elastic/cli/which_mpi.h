@@ -19,6 +19,10 @@ typedef struct rg__which_mpi {
 rg_status rg__which_mpi_find(const char *program, const char *mpirun,
                              rg__which_mpi *which);
 
+/* The name that its MPI has in those of our libraries: "openmpi", "mpich" or
+ * "abi"; NULL: it shows none, or two. */
+const char *rg__which_mpi_ours(const char *program);
+
 /* Does the program's own file name an MPI's library? */
 bool rg__which_mpi_is_any(const char *program);
 

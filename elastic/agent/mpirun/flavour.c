@@ -28,6 +28,7 @@
 
 static const rg__flavour flavours[RG__FLAVOURS] = {
     {.name = "Open MPI 4.1",
+     .ours = "openmpi",
      .libraries = OMPI_LIBRARIES,
      .commands = OMPI_COMMANDS,
      .versions = LIST("(Open MPI) 4.1", "(OpenRTE) 4.1"),
@@ -43,6 +44,7 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
                       {"/dev/shm", "OMPI_MCA_osc_sm_backing_directory"},
                       {"/dev/shm", "OMPI_MCA_osc_rdma_backing_directory"})},
     {.name = "Open MPI 5",
+     .ours = "openmpi",
      .libraries = OMPI_LIBRARIES,
      .commands = OMPI_COMMANDS,
      .versions = LIST("(Open MPI) 5."),
@@ -63,6 +65,7 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
     /* Ranks on other hosts have the variables of their agent there, as they do
      * in the other two. */
     {.name = "MPICH",
+     .ours = "mpich",
      .libraries = LIST("libmpich.so", "libmpichfort.so", "libmpichcxx.so",
                        "libmpi.so.12", "libmpifort.so.12", "libmpi_abi.so"),
      .commands = LIST("mpirun.mpich", "mpiexec.hydra", "mpirun"),
@@ -108,14 +111,18 @@ const rg__flavour *rg__flavour_that_says(const char *text)
     return NULL;
 }
 
+const rg__flavour *rg__flavour_here(void)
+{
+    for (int i = 0; i < RG__FLAVOURS; i++)
+        if (getenv(flavours[i].rank) != NULL)
+            return &flavours[i];
+    return NULL;
+}
+
 int rg__flavour_rank(void)
 {
-    for (int i = 0; i < RG__FLAVOURS; i++) {
-        const char *value = getenv(flavours[i].rank);
-        if (value != NULL)
-            return (int)strtol(value, NULL, 10);
-    }
-    return -1;
+    const rg__flavour *here = rg__flavour_here();
+    return here == NULL ? -1 : (int)strtol(getenv(here->rank), NULL, 10);
 }
 
 bool rg__flavours_have_set(const char *variable)

@@ -18,6 +18,7 @@ typedef struct rg__flavour_place {
 /* Lists end with NULL, or an empty place. */
 typedef struct rg__flavour {
     const char *name;             /* in sentences */
+    const char *ours;             /* in the names of our libraries */
     const char *const *libraries; /* of its programs, as their names begin */
     const char *const *commands;  /* its mpirun, where none is named */
     const char *const *versions;  /* in what that says to --version */
@@ -42,6 +43,8 @@ const rg__flavour *rg__flavour_at(int i);
 unsigned rg__flavours_with(const char *library);
 /* NULL: none of them says so to --version. */
 const rg__flavour *rg__flavour_that_says(const char *text);
+/* Whose mpirun has started this process, by its variables; NULL: none. */
+const rg__flavour *rg__flavour_here(void);
 /* This process's rank, by the variables of whichever MPI; -1: it has none. */
 int rg__flavour_rank(void);
 /* A variable that an mpirun sets for its processes, and no person does. */
