@@ -1,6 +1,6 @@
 /* Making a set by agreement over its members alone. Their tables need not be
- * equal otherwise: each proposes an id that is free to it, and they take the
- * first that all have proposed. No rank has two sets of one id, which is all
+ * equal otherwise: each proposes a place that is free to it, and they take the
+ * first that all have proposed. No rank has two sets in one place, which is all
  * that a transport asks for. */
 #include "process_sets/among.h"
 
@@ -10,12 +10,10 @@
 #include "process_sets/set_request.h"
 #include "sdk/base/fail.h"
 
-#define NO_ID (INT64_C(1) << 40) /* instead of an id: none is free */
-
 /* What this member knows, and what all of them have found out. */
 typedef struct round {
-    rg_status bad;  /* of this rank's arguments */
-    uint32_t id;    /* proposed here */
+    rg_status bad; /* of this rank's arguments */
+    rg__proposal proposal;
     uint32_t found; /* live set of that name here, 0: none */
     bool is_other;  /* with other members */
     int rank;       /* of this process in the world */
@@ -32,12 +30,6 @@ static void find(rg_ctx *ctx, const rg__set_request *w, round *r)
         (old->kind != LISTED || old->n != w->n ||
          memcmp(old->member, w->member, sizeof *w->member * (size_t)w->n) != 0);
     pthread_mutex_unlock(&ctx->sets->lock);
-}
-
-/* Rank and status of one that can't take part, as a number; 0: all can. */
-static int64_t code_of(int rank, rg_status bad)
-{
-    return bad == RG_OK ? 0 : (int64_t)(rank + 1) << 8 | -(int)bad;
 }
 
 static rg_status fail_bad(const rg__set_request *w, int64_t code)
@@ -72,21 +64,25 @@ static rg_status judge(const rg__set_request *w, const round *r,
     return RG_OK;
 }
 
-static rg_status agree(const rg__set_request *w, const round *r,
-                       rg__among_fn fn, void *arg, int64_t most[RG__AMONG])
+static rg_status agree(const rg__set_request *w, round *r, rg__among_fn fn,
+                       void *arg)
 {
     const int64_t asked = (int64_t)(w->tag >> 2);
-    const int64_t id = r->id == 0 ? NO_ID : r->id;
-    const int64_t in[RG__AMONG] = {code_of(r->rank, r->bad),
+    int64_t most[RG__AMONG];
+    const int64_t in[RG__AMONG] = {rg__set_code_of(r->rank, r->bad),
                                    asked,
                                    -asked,
                                    r->is_other ? r->rank + 1 : 0,
                                    r->found,
                                    -(int64_t)r->found,
-                                   id,
-                                   -id};
+                                   r->proposal.most,
+                                   r->proposal.least};
     const rg_status st = fn(arg, in, most);
-    return st == RG_OK ? judge(w, r, most) : st;
+    if (st != RG_OK)
+        return st;
+    r->proposal.most = most[6];
+    r->proposal.least = most[7];
+    return judge(w, r, most);
 }
 
 static rg_status take_old(rg_ctx *ctx, uint32_t id, rg_set **set_p)
@@ -102,31 +98,43 @@ static rg_status take_old(rg_ctx *ctx, uint32_t id, rg_set **set_p)
                                   "the set was destroyed by another thread");
 }
 
+static rg_status open_among(rg_ctx *ctx, const rg__set_request *w,
+                            rg__among_fn fn, void *arg, rg_set *set,
+                            uint32_t id)
+{
+    rg_status st = rg__set_request_check_place(w->memory, id);
+    if (st != RG_OK)
+        return st;
+    st = rg__set_open_new(w, set, id);
+    const int64_t in[RG__AMONG] = {rg__set_code_of(w->now.rank, st)};
+    int64_t most[RG__AMONG];
+    const rg_status agreed = fn(arg, in, most);
+    if (agreed != RG_OK)
+        return agreed;
+    st = rg__set_opened(w, st, most[0]);
+    if (st == RG_OK)
+        rg__set_note_new(ctx, w, set);
+    return st;
+}
+
 /* fresh is the caller's until it has become *set_p. */
 static rg_status make_among(rg_ctx *ctx, const rg__set_request *w, round *r,
                             rg__among_fn fn, void *arg, rg_set *fresh,
                             rg_set **set_p)
 {
-    int64_t highest = 0;
-    for (int rounds = 1;; rounds++) {
-        int64_t most[RG__AMONG];
-        pthread_mutex_lock(&ctx->sets->lock);
-        r->id = rg__set_propose_id(ctx->sets, r->id, (uint32_t)highest);
-        pthread_mutex_unlock(&ctx->sets->lock);
-        const rg_status st = agree(w, r, fn, arg, most);
+    uint32_t id = 0;
+    rg_status st = RG_IN_PROGRESS;
+    while (st == RG_IN_PROGRESS) {
+        rg__set_propose(ctx, &r->proposal);
+        st = agree(w, r, fn, arg);
         if (st != RG_OK)
             return st;
         if (r->found != 0)
             return take_old(ctx, r->found, set_p);
-        highest = most[6];
-        if (highest == NO_ID)
-            return rg__set_request_fail_full();
-        if (highest == -most[7])
-            break;
-        if (rounds == RG__SET_ROUNDS)
-            return rg__set_request_fail_apart();
+        st = rg__set_proposed(&r->proposal, &id);
     }
-    const rg_status st = rg__set_open_new(ctx, w, fresh, r->id);
+    if (st == RG_OK)
+        st = open_among(ctx, w, fn, arg, fresh, id);
     if (st == RG_OK)
         *set_p = fresh;
     return st;
@@ -172,7 +180,7 @@ rg_status rg__set_create_among(rg_ctx *ctx, rg_status bad, const int *ranks,
     const rg_status st = make_among(ctx, &w, &r, fn, arg, fresh, &set);
     if (set != fresh)
         rg__set_free(fresh);
-    rg__set_end_proposal(ctx, r.id, st == RG_OK && set == fresh);
+    rg__set_end_proposal(ctx, &r.proposal);
     free(w.member);
     free(w.now.member);
     if (st != RG_OK)

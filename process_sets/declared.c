@@ -172,10 +172,13 @@ static void enter_table(rg__sets *sets, rg_set *set)
 rg_status rg__declared_make(rg__sets *sets, const rg__membership *now)
 {
     for (rg_set *s = sets->declared; s != NULL; s = sets->declared) {
-        const rg_status st = resolve(s, now);
+        s->id = rg__set_free_id(sets);
+        rg_status st = rg__set_request_check_place(
+            s->is_of_device ? RG_DEVICE : RG_HOST, s->id);
+        if (st == RG_OK)
+            st = resolve(s, now);
         if (st != RG_OK)
             return st;
-        s->id = sets->next_id++;
         s->asked = rg__set_asked(s->wanted, s->wanted_n);
         if (!s->is_named)
             snprintf(s->name, sizeof s->name, "set%u", s->id);

@@ -1,9 +1,9 @@
 /* Making a set, by agreement over the world: each rank contributes a digest of
- * its arguments (a difference is ERR_MISMATCH, even when some are bad), the
- * lowest id that is free on it, and the id of the live set that has the name.
- * Ids only rise; an id is taken once all ranks propose the same. rg_set_destroy
- * is local, so a rank may still hold a set that others have given back: then
- * its id differs, and another round starts from the highest. */
+ * its arguments (a difference is ERR_MISMATCH, even when some are bad), an id
+ * in the lowest place that is free on it, and the id of the live set that has
+ * the name. rg_set_destroy is local, so a rank may still hold a set that others
+ * have given back: then its place differs, and another round starts from the
+ * highest. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,7 @@
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
-#define NO_ID     (INT64_C(1) << 40) /* instead of an id: none is free */
-#define NO_MEMORY (INT64_C(1) << 41)
+#define NO_MEMORY (INT64_C(1) << 41) /* instead of a proposal */
 
 rg_status rg__set_request_resolve(rg__set_request *w)
 {
@@ -29,28 +28,24 @@ rg_status rg__set_request_resolve(rg__set_request *w)
 
 /* What one rank contributes to a round, and the result over the ranks. */
 typedef struct round {
-    int rounds;        /* this one counted */
-    uint32_t from;     /* lower ids are not possible */
-    uint32_t proposed; /* 0: none is free */
-    uint32_t found;    /* live set with the name here, 0: none */
-    int64_t id[2];     /* highest and lowest that the ranks contributed */
-    int64_t name[2];
+    rg__proposal proposal;
+    uint32_t found;  /* live set with the name here, 0: none */
+    int64_t name[2]; /* highest and lowest that the ranks have found */
 } round;
 
 static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
                              bool has_memory, round *r)
 {
     rg__sets *sets = ctx->sets;
-    r->rounds++;
+    rg__proposal *p = &r->proposal;
+    rg__set_propose(ctx, p);
     pthread_mutex_lock(&sets->lock);
-    r->proposed = rg__set_propose_id(sets, r->proposed, r->from);
-    const uint32_t id = r->proposed;
     const rg_set *old =
         w->name == NULL ? NULL : rg__set_find_name(sets, w->name);
     r->found = old == NULL ? 0 : old->id;
     pthread_mutex_unlock(&sets->lock);
-    const int64_t mine = !has_memory ? NO_MEMORY : id == 0 ? NO_ID : id;
-    const int64_t in[4] = {mine, -mine, r->found, -(int64_t)r->found};
+    const int64_t in[4] = {has_memory ? p->most : NO_MEMORY, p->least, r->found,
+                           -(int64_t)r->found};
     int64_t out[4];
     const rg_status st = rg__world_agree(ctx, w->what, w->tag, in, out);
     if (st == RG_ERR_MISMATCH)
@@ -60,21 +55,12 @@ static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
                         w->what, rg_last_error());
     if (st != RG_OK)
         return st;
-    r->id[0] = out[0];
-    r->id[1] = -out[1];
+    p->most = out[0];
+    p->least = out[1];
     r->name[0] = out[2];
     r->name[1] = -out[3];
-    return r->id[0] == NO_MEMORY
+    return p->most == NO_MEMORY
                ? rg__fail(RG_ERR_MEMORY, "a rank has no memory for a set")
-               : RG_OK;
-}
-
-static rg_status check_round(const round *r)
-{
-    if (r->id[0] == NO_ID)
-        return rg__set_request_fail_full();
-    return r->rounds == RG__SET_ROUNDS && r->id[0] != r->id[1]
-               ? rg__set_request_fail_apart()
                : RG_OK;
 }
 
@@ -158,10 +144,8 @@ static rg_status take_old(rg_ctx *ctx, const rg__set_request *w, uint32_t id,
     return st;
 }
 
-rg_status rg__set_open_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
-                           uint32_t id)
+rg_status rg__set_open_new(const rg__set_request *w, rg_set *set, uint32_t id)
 {
-    rg__sets *sets = ctx->sets;
     set->id = id;
     set->kind = w->kind;
     set->keeps = w->keeps;
@@ -176,20 +160,50 @@ rg_status rg__set_open_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
         snprintf(set->name, sizeof set->name, "%s", w->name);
     else
         snprintf(set->name, sizeof set->name, "set%" PRIu32, id);
-    const rg_status st = rg__set_open(set, &w->now);
-    if (st != RG_OK)
-        return st;
     rg__channel_name(set->channel, set->name);
+    return rg__set_open(set, &w->now);
+}
+
+rg_status rg__set_opened(const rg__set_request *w, rg_status st, int64_t code)
+{
+    if (st != RG_OK || code == 0)
+        return st;
+    return rg__fail((rg_status)(-(code & 255)),
+                    "%s: rank %d could not open the set; its own error says "
+                    "why",
+                    w->what, (int)(code >> 8) - 1);
+}
+
+void rg__set_note_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set)
+{
+    rg__sets *sets = ctx->sets;
     pthread_mutex_lock(&sets->lock);
-    if (sets->next_id <= id)
-        sets->next_id = id + 1;
     if (ctx->is_elastic && !ctx->is_running) /* a newcomer declares it */
         set->order = ++sets->declarations;
     rg__set_insert(sets, set);
     pthread_mutex_unlock(&sets->lock);
     rg__log(RG__DEBUG, "set", "made set %s with %d of %d ranks", set->name,
             set->n, w->now.size);
-    return RG_OK;
+}
+
+/* A rank may have no memory left to map, or no communicator: then the set is on
+ * none. NULL: it is open here already. */
+static rg_status open_on_all(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
+                             uint32_t id)
+{
+    rg_status st = rg__set_request_check_place(w->memory, id);
+    if (st != RG_OK)
+        return st; /* on all ranks alike */
+    st = set == NULL ? RG_OK : rg__set_open_new(w, set, id);
+    const int64_t in[4] = {rg__set_code_of(w->now.rank, st)};
+    int64_t out[4];
+    const rg_status agreed = rg__world_agree(ctx, w->what, w->tag + 4, in, out);
+    if (agreed != RG_OK)
+        return agreed;
+    st = rg__set_opened(w, st, out[0]);
+    if (st == RG_OK && set != NULL)
+        rg__set_note_new(ctx, w, set);
+    return st;
 }
 
 static bool has_members(const rg_set *set, const rg__set_request *w)
@@ -221,16 +235,15 @@ static rg_status mend_split(rg_ctx *ctx, const rg__set_request *w,
     *is_done_p = true;
     if (out[1] != 0)
         return rg__set_request_fail_other(w);
-    if (old != NULL) {
-        *set_p = old;
-        return RG_OK;
+    if (old == NULL) {
+        pthread_mutex_lock(&sets->lock);
+        rg__split_drop_rest(sets, id);
+        pthread_mutex_unlock(&sets->lock);
     }
-    pthread_mutex_lock(&sets->lock);
-    rg__split_drop_rest(sets, id);
-    pthread_mutex_unlock(&sets->lock);
-    const rg_status opened = rg__set_open_new(ctx, w, fresh, id);
+    const rg_status opened =
+        open_on_all(ctx, w, old == NULL ? fresh : NULL, id);
     if (opened == RG_OK)
-        *set_p = fresh;
+        *set_p = old == NULL ? fresh : old;
     return opened;
 }
 
@@ -244,16 +257,19 @@ static rg_status settle(rg_ctx *ctx, const rg__set_request *w, const round *r,
 }
 
 /* No set has that name. *is_done_p stays false if ranks proposed different
- * ids. */
+ * places. */
 static rg_status make_new(rg_ctx *ctx, const rg__set_request *w, const round *r,
                           rg_set *fresh, rg_set **set_p, bool *is_done_p)
 {
-    rg_status st =
-        w->member == NULL ? rg__set_request_check_ranks(w) : check_round(r);
-    *is_done_p = st != RG_OK || r->id[0] == r->id[1];
-    if (st == RG_OK && *is_done_p)
-        st = rg__set_open_new(ctx, w, fresh, (uint32_t)r->id[0]);
-    if (st == RG_OK && *is_done_p)
+    uint32_t id = 0;
+    rg_status st = w->member == NULL ? rg__set_request_check_ranks(w)
+                                     : rg__set_proposed(&r->proposal, &id);
+    *is_done_p = st != RG_IN_PROGRESS;
+    if (st == RG_IN_PROGRESS)
+        return RG_OK;
+    if (st == RG_OK)
+        st = open_on_all(ctx, w, fresh, id);
+    if (st == RG_OK)
         *set_p = fresh;
     return st;
 }
@@ -266,7 +282,7 @@ static rg_status run_rounds(rg_ctx *ctx, const rg__set_request *w,
 {
     const bool has_memory =
         fresh != NULL || w->is_bad || !rg__set_request_is_possible(w);
-    for (;; r->from = (uint32_t)r->id[0]) {
+    for (;;) {
         bool is_done = false;
         rg_status st = agree_round(ctx, w, has_memory, r);
         if (st != RG_OK)
@@ -290,9 +306,7 @@ static rg_status make_together(rg_ctx *ctx, const rg__set_request *w,
 {
     round r = {0};
     const rg_status st = run_rounds(ctx, w, has_place, &r, fresh, set_p);
-    rg__set_end_proposal(ctx, r.proposed,
-                         st == RG_OK && *set_p == fresh &&
-                             fresh->id == r.proposed);
+    rg__set_end_proposal(ctx, &r.proposal);
     return st;
 }
 

@@ -25,7 +25,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define LANES  RG__SETS_MAX
+#define LANES  RG__SETS_DEVICE
 #define WINDOW 32 /* operations that are compared one by one, the newest */
 
 static const char comparing[] =

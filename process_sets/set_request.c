@@ -123,6 +123,22 @@ rg_status rg__set_request_fail_full(void)
                     RG__SETS_PROGRAM);
 }
 
+int64_t rg__set_code_of(int rank, rg_status st)
+{
+    return st == RG_OK ? 0 : (int64_t)(rank + 1) << 8 | -(int)st;
+}
+
+rg_status rg__set_request_check_place(rg_memory memory, uint32_t id)
+{
+    if (memory != RG_DEVICE || id % RG__SETS_MAX < RG__SETS_DEVICE)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "a set with device memory needs one of the first %d "
+                    "places, which other sets have; make it before them, or "
+                    "give some back with rg_set_destroy",
+                    RG__SETS_DEVICE - 1);
+}
+
 rg_status rg__set_request_fail_apart(void)
 {
     return rg__fail(RG_ERR_INVALID,

@@ -50,6 +50,12 @@ bool rg__set_request_is_possible(const rg__set_request *w);
 rg_status rg__set_request_fail_full(void);
 rg_status rg__set_request_fail_apart(void);
 
+/* ERR_INVALID: that place is not for a set with device memory. */
+rg_status rg__set_request_check_place(rg_memory memory, uint32_t id);
+
+/* A rank with its status, as a number of which the maximum is taken; 0: OK. */
+int64_t rg__set_code_of(int rank, rg_status st);
+
 /* ERR_INVALID, with its sentence: the set of that name is another one. */
 rg_status rg__set_request_fail_other(const rg__set_request *w);
 
@@ -57,9 +63,12 @@ rg_status rg__set_request_fail_other(const rg__set_request *w);
 
 /* make.c: the members of ranks that exist. */
 rg_status rg__set_request_resolve(rg__set_request *w);
-/* Open what all have agreed on, under that id, and note it in the table. */
-rg_status rg__set_open_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
-                           uint32_t id);
+/* Open what all have agreed on, under that id; then they agree that it is open
+ * on all of them, and it goes into the table. */
+rg_status rg__set_open_new(const rg__set_request *w, rg_set *set, uint32_t id);
+/* code: the highest rg__set_code_of of the members. */
+rg_status rg__set_opened(const rg__set_request *w, rg_status st, int64_t code);
+void rg__set_note_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set);
 /* make.c: make the set, or find it again. Collective over the world. */
 rg_status rg__set_request_make(rg_ctx *ctx, rg__set_request *w, rg_set **set_p);
 

@@ -34,7 +34,6 @@ rg_status rg__sets_create(rg_ctx *ctx, rg__sets **sets_p)
     snprintf(sets->world.name, sizeof sets->world.name, "world");
     rg__channel_name(sets->world.channel, "world");
     rg__engine_on_overdue(ctx->engine, tell_overdue, ctx);
-    sets->next_id = 1;
     *sets_p = sets;
     return RG_OK;
 }

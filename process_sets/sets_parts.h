@@ -60,13 +60,20 @@ struct rg_set {
     int wanted_n;
 };
 
+/* A place for sets in shared memory. */
+typedef struct rg__place_of_sets {
+    uint32_t last;    /* the highest id that a set had there */
+    uint16_t live;    /* sets that have it; a split may also have ended here
+                           and live for others */
+    bool is_proposed; /* ranks agree on a set there */
+} rg__place_of_sets;
+
 struct rg__sets {
     rg_set world; /* member and n unused: all workers of the generation */
     pthread_mutex_t lock; /* guards all below, and every set's fields. After
                              ctx->lock, before the engine's. */
     rg_set *first;
-    uint32_t next_id;
-    bool is_proposed[RG__SETS_MAX]; /* the place of an id that ranks agree on */
+    rg__place_of_sets place[RG__SETS_MAX]; /* by id % RG__SETS_MAX */
     uint64_t synced;  /* generation that the table is of, 0: none yet */
     rg_set *declared; /* and not in the table yet, in that order */
     uint32_t declarations;
@@ -94,19 +101,32 @@ rg_set *rg__set_find_name(rg__sets *sets, const char *name); /* live, or NULL */
 void rg__set_insert(rg__sets *sets, rg_set *set);
 void rg__set_remove(rg__sets *sets, rg_set *set); /* and free it */
 void rg__set_end(rg__sets *sets, rg_set *set, const char *why);
+/* It has ended, and its place is free for another one. */
+void rg__set_leave_place(rg__sets *sets, rg_set *set);
 
-/* The lowest id from `from` on whose area no live set holds, 0 for none. */
-uint32_t rg__set_free_id(const rg__sets *sets, uint32_t from);
+/* An id in the lowest place that is free here, 0: none. */
+uint32_t rg__set_free_id(const rg__sets *sets);
 
-/* Propose an id whose area no other thread of this process proposes: mine again
- * where that is not below least, else the next one; 0: none is free. The area
- * is kept for it until the end of the proposal. */
-uint32_t rg__set_propose_id(rg__sets *sets, uint32_t mine, uint32_t least);
-/* Nothing is free on all ranks that agree: each has proposed every area that is
- * free on it by then. */
-#define RG__SET_ROUNDS (2 * RG__SETS_MAX)
-/* The set is in the table, or the id was not taken. Takes the lock itself. */
-void rg__set_end_proposal(rg_ctx *ctx, uint32_t mine, bool is_taken);
+/* Ranks agree on an id by rounds. Each proposes one in the lowest place that is
+ * free on it, and not below the highest that any has proposed so far; once all
+ * have the same place, the highest id in it is the set's. Proposals are numbers
+ * of which the maximum is taken; one above NO_PLACE: this rank has none at all.
+ */
+#define RG__SET_NO_PLACE (INT64_C(1) << 40)
+typedef struct rg__proposal {
+    uint32_t id;   /* of mine; 0: no place is free */
+    int rounds;    /* this one counted */
+    int64_t most;  /* highest that a rank has proposed, */
+    int64_t least; /* and lowest place, negative */
+} rg__proposal;
+
+/* Mine for the next round, into most and least. The place is kept for it until
+ * the end of the proposal. */
+void rg__set_propose(rg_ctx *ctx, rg__proposal *p);
+/* The outcome is in most and least: OK with the id, IN_PROGRESS: another round,
+ * ERR_INVALID with its sentence: no place is free. */
+rg_status rg__set_proposed(const rg__proposal *p, uint32_t *id_p);
+void rg__set_end_proposal(rg_ctx *ctx, const rg__proposal *p);
 
 /* Rank of a worker in a list of n, -1 when it is not there. */
 int rg__set_index(const rg__member_id *member, int n, rg__member_id id);

@@ -119,7 +119,7 @@ static void judge(rg__sets *sets, uint32_t id, const rg__membership *now,
 {
     rg_set *set = find_live(sets, id);
     if (set != NULL && !is_equal(set, now, m))
-        set->is_ended = true; /* and it is not opened */
+        rg__set_leave_place(sets, set); /* and it is not opened */
     if (!lives_somewhere(m, now->size))
         forget(sets, id);
 }

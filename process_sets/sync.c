@@ -20,7 +20,7 @@ _Static_assert(RG__WORLD_MAX == 1 << RANK_BITS, "a rank fits");
 
 typedef struct table_head {
     uint64_t bytes; /* of what follows */
-    uint32_t count, next_id;
+    uint64_t count;
 } table_head;
 
 typedef struct record {
@@ -109,7 +109,7 @@ static void write_set(const rg_set *set, char **at)
 /* The live sets; *bytes_p is owned by the caller, NULL without memory. */
 static table_head write_table(const rg__sets *sets, char **bytes_p)
 {
-    table_head head = {.next_id = sets->next_id};
+    table_head head = {0};
     for (const rg_set *s = sets->first; s != NULL; s = s->next) {
         if (!is_recorded(s))
             continue;
@@ -244,7 +244,7 @@ static rg_status adopt(rg_ctx *ctx, const table_head *head, const char *bytes)
     rg__sets *sets = ctx->sets;
     reader in = {bytes, head->bytes};
     end_unknown(sets, in);
-    for (uint32_t i = 0; i < head->count; i++) {
+    for (uint64_t i = 0; i < head->count; i++) {
         record r;
         const rg__member_id *member = NULL;
         if (!read_record(&in, &r, &member))
@@ -254,8 +254,6 @@ static rg_status adopt(rg_ctx *ctx, const table_head *head, const char *bytes)
         if (st != RG_OK)
             return st;
     }
-    if (sets->next_id < head->next_id)
-        sets->next_id = head->next_id;
     return RG_OK;
 }
 

@@ -1,5 +1,5 @@
 /* The table: a list by id, since a job has few sets. */
-#include "process_sets/sets_parts.h"
+#include "process_sets/set_request.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +37,10 @@ void rg__set_insert(rg__sets *sets, rg_set *set)
         at = &(*at)->next;
     set->next = *at;
     *at = set;
+    rg__place_of_sets *place = &sets->place[set->id % RG__SETS_MAX];
+    place->live += !set->is_ended;
+    if (place->last < set->id)
+        place->last = set->id;
 }
 
 void rg__set_remove(rg__sets *sets, rg_set *set)
@@ -45,7 +49,15 @@ void rg__set_remove(rg__sets *sets, rg_set *set)
     while (*at != set)
         at = &(*at)->next;
     *at = set->next;
+    rg__set_leave_place(sets, set);
     rg__set_free(set);
+}
+
+void rg__set_leave_place(rg__sets *sets, rg_set *set)
+{
+    if (!set->is_ended)
+        sets->place[set->id % RG__SETS_MAX].live--;
+    set->is_ended = true;
 }
 
 void rg__set_end(rg__sets *sets, rg_set *set, const char *why)
@@ -54,50 +66,97 @@ void rg__set_end(rg__sets *sets, rg_set *set, const char *why)
         rg__set_remove(sets, set);
         return;
     }
-    set->is_ended = true;
+    rg__set_leave_place(sets, set);
     rg__channel_close(set->channel, RG_ERR_SET_ENDED, why);
 }
 
-static bool is_area_free(const rg__sets *sets, uint32_t id)
+/* ---------------------------------------------------------------- places */
+
+#define TURN_BITS 20 /* sets in one place, one after the other */
+
+static uint32_t place_of(uint32_t id)
 {
-    if (sets->is_proposed[id % RG__SETS_MAX])
-        return false;
-    for (const rg_set *s = sets->first; s != NULL; s = s->next)
-        if (!s->is_ended && s->id % RG__SETS_MAX == id % RG__SETS_MAX)
-            return false;
-    return id % RG__SETS_MAX != 0 &&         /* that one is the world's, */
-           id % RG__SETS_MAX != RG__SET_OWN; /* and that one Regroup's own */
+    return id % RG__SETS_MAX;
 }
 
-uint32_t rg__set_free_id(const rg__sets *sets, uint32_t from)
+static bool is_free(const rg__sets *sets, uint32_t place)
 {
-    for (uint32_t id = from; id - from < RG__SETS_MAX && id >= from; id++)
-        if (is_area_free(sets, id))
-            return id;
+    const rg__place_of_sets *p = &sets->place[place];
+    return place != 0 &&           /* that one is the world's, */
+           place != RG__SET_OWN && /* that one Regroup's own, and there */
+           p->live == 0 && !p->is_proposed &&
+           p->last <= UINT32_MAX - RG__SETS_MAX && /* is another id */
+           rg__engine_is_vacant(sets->world.ctx->engine, place);
+}
+
+/* The id of the next set in that place. */
+static uint32_t next_id(const rg__sets *sets, uint32_t place)
+{
+    const uint32_t last = sets->place[place].last;
+    return last == 0 ? place : last + RG__SETS_MAX;
+}
+
+static uint32_t free_id(const rg__sets *sets, uint32_t from)
+{
+    for (uint32_t place = from; place < RG__SETS_MAX; place++)
+        if (is_free(sets, place))
+            return next_id(sets, place);
     return 0;
 }
 
-uint32_t rg__set_propose_id(rg__sets *sets, uint32_t mine, uint32_t least)
+uint32_t rg__set_free_id(const rg__sets *sets)
 {
-    if (mine != 0 && mine >= least)
-        return mine;
-    const uint32_t from = least > sets->next_id ? least : sets->next_id;
-    sets->is_proposed[mine % RG__SETS_MAX] = false;
-    const uint32_t id = rg__set_free_id(sets, from);
-    if (id == 0)
-        return 0;
-    sets->is_proposed[id % RG__SETS_MAX] = true;
-    sets->next_id = id + 1;
-    return id;
+    return free_id(sets, 0);
 }
 
-void rg__set_end_proposal(rg_ctx *ctx, uint32_t mine, bool is_taken)
+/* Place and turn of an id, so that places are compared first. */
+static int64_t number_of(uint32_t id)
+{
+    return (int64_t)place_of(id) << TURN_BITS | id / RG__SETS_MAX;
+}
+
+static uint32_t place_in(int64_t number)
+{
+    return (uint32_t)(number >> TURN_BITS);
+}
+
+void rg__set_propose(rg_ctx *ctx, rg__proposal *p)
+{
+    rg__sets *sets = ctx->sets;
+    const bool is_new = p->rounds == 0 || p->most >= RG__SET_NO_PLACE;
+    const uint32_t from = is_new ? 0 : place_in(p->most);
+    pthread_mutex_lock(&sets->lock);
+    if (p->id == 0 || place_of(p->id) < from) {
+        sets->place[place_of(p->id)].is_proposed = false;
+        p->id = free_id(sets, from);
+        sets->place[place_of(p->id)].is_proposed = p->id != 0;
+    }
+    pthread_mutex_unlock(&sets->lock);
+    p->rounds++;
+    p->most = p->id != 0 ? number_of(p->id) : RG__SET_NO_PLACE + (from == 0);
+    p->least = -(int64_t)place_of(p->id);
+}
+
+rg_status rg__set_proposed(const rg__proposal *p, uint32_t *id_p)
+{
+    if (p->most >= RG__SET_NO_PLACE && p->rounds == 1)
+        return RG_IN_PROGRESS; /* by now all have left what they gave back */
+    if (p->most >= RG__SET_NO_PLACE)
+        return p->most > RG__SET_NO_PLACE ? rg__set_request_fail_full()
+                                          : rg__set_request_fail_apart();
+    const uint32_t place = place_in(p->most);
+    const uint32_t turn = (uint32_t)p->most & ((1u << TURN_BITS) - 1);
+    if (place != (uint32_t)-p->least)
+        return RG_IN_PROGRESS;
+    *id_p = turn * RG__SETS_MAX + place;
+    return RG_OK;
+}
+
+void rg__set_end_proposal(rg_ctx *ctx, const rg__proposal *p)
 {
     rg__sets *sets = ctx->sets;
     pthread_mutex_lock(&sets->lock);
-    sets->is_proposed[mine % RG__SETS_MAX] = false;
-    if (mine != 0 && !is_taken && sets->next_id == mine + 1)
-        sets->next_id = mine;
+    sets->place[place_of(p->id)].is_proposed = false;
     pthread_mutex_unlock(&sets->lock);
 }
 

@@ -269,6 +269,16 @@ rg_status rg__channel_open(rg__channel *ch, uint64_t generation,
     return st;
 }
 
+bool rg__engine_is_vacant(rg__engine *e, uint32_t place)
+{
+    rg__engine_lock(e);
+    const bool is_vacant = e->world == NULL ||
+                           e->transport->is_vacant == NULL ||
+                           e->transport->is_vacant(e->world->comm, place);
+    rg__engine_unlock(e);
+    return is_vacant;
+}
+
 /* ------------------------------------------------------------- generations */
 
 rg_status rg__engine_enter(rg__engine *e, rg__channel *world,

@@ -66,6 +66,9 @@ void rg__engine_admit(rg__engine *engine);
 rg_status rg__channel_open(rg__channel *channel, uint64_t generation,
                            const int *ranks, int n, uint32_t id);
 
+/* May a channel be opened there next? See the transport's is_vacant. */
+bool rg__engine_is_vacant(rg__engine *engine, uint32_t place);
+
 /* Close a channel's comm; requests on it, and starts from now on, end with st
  * and the sentence why (copied). */
 void rg__channel_close(rg__channel *channel, rg_status st, const char *why);

@@ -209,6 +209,11 @@ typedef struct rg__transport {
     rg_status (*rendezvous)(rg__comm *world, const int *ranks, int n,
                             uint32_t id, rg__comm **comm_p);
 
+    /* May this process have another set in that place (id % RG__SETS_MAX)? Not
+     * while a member of its last one there, which it has closed, has not: that
+     * one may still read what this process has posted. NULL: yes. */
+    bool (*is_vacant)(rg__comm *world, uint32_t place);
+
     /* Begin an operation, the comm's only one; RG_OK: it has begun, go on with
      * test. coll is copied; its buffers are the transport's until test returns
      * anything else than IN_PROGRESS. */
@@ -289,10 +294,12 @@ static inline uint32_t rg__set_bit(uint32_t id)
 }
 
 /* Sets per generation that a control segment has room for: the world, those of
- * a program, and one of Regroup's own. */
-#define RG__SETS_MAX     257
-#define RG__SETS_PROGRAM 255
-#define RG__SET_OWN      256        /* its id */
+ * a program, and one of Regroup's own. A set's place is id % RG__SETS_MAX; the
+ * next set that is made there has a higher id. */
+#define RG__SETS_MAX     4096
+#define RG__SETS_PROGRAM (RG__SETS_MAX - 2)
+#define RG__SET_OWN      (RG__SETS_MAX - 1) /* its id */
+#define RG__SETS_DEVICE  256 /* places of sets with device memory: below that */
 #define RG__SET_MESSAGES UINT32_MAX /* no set: connections of messages */
 
 #endif

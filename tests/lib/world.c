@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,6 +92,14 @@ char *world_control(world *w, uint64_t generation, size_t *bytes_p)
                          w->shared->control_bytes, &at));
     *bytes_p = w->shared->control_bytes;
     return at;
+}
+
+int64_t world_control_memory(const world *w, uint64_t generation)
+{
+    struct stat info;
+    const int host = w->host_of[w->index];
+    CHECK(fstat(w->shared->control[generation][host], &info) == 0);
+    return (int64_t)info.st_blocks * 512;
 }
 
 /* -------------------------------------------- in place of the Regroup thread

@@ -94,6 +94,9 @@ uint32_t world_port(world *w, int index);
  * scribbling on it. */
 char *world_control(world *w, uint64_t generation, size_t *bytes_p);
 
+/* Bytes of memory that it takes there. */
+int64_t world_control_memory(const world *w, uint64_t generation);
+
 /* A word of shared memory for the test's own use, 0 at first; i: 0 .. 63. */
 _Atomic uint64_t *world_word(world *w, int i);
 

@@ -1,9 +1,9 @@
-/* A control segment has room for 255 sets of a program, and ids rise forever:
- * more sets than that follow each other, with one that lives on; what a former
- * set left in the place is never taken for the present one's. A rank that
- * destroys a set later than others makes the ids differ, and still all agree.
- * Ranks without a common free place get an error, and two threads never take
- * the same one.
+/* A control segment has room for 4094 sets of a program, and a set has the
+ * lowest place that is free: many follow each other in one, with a set that
+ * lives on; what a former set left in the place is never taken for the present
+ * one's. A rank that gives back later than others proposes another place, and
+ * still all agree. Ranks that have no free place in common hear of it, and two
+ * threads never take one.
  *
  * Covers: table.c among.c */
 #include "process_sets/among.h"
@@ -30,6 +30,7 @@ static void one_after_another(world *w)
         rg_set *set = NULL;
         CHECK_OK(rg_set_create(w->ctx, i % 2 ? there : back, 2, NULL, &set));
         use(set, i);
+        CHECK(rg_set_id(set) % RG__SETS_MAX < 10);
         if (i % 100 == 0)
             use(stays, i);
         if (w->index == 0) {
@@ -54,7 +55,7 @@ static void too_many(world *w)
             rg_set_create(w->ctx, both, 2, i == 7 ? &named : NULL, &set[i]));
     CHECK_STATUS(rg_set_create(w->ctx, both, 2, NULL, &set[RG__SETS_PROGRAM]),
                  RG_ERR_INVALID);
-    CHECK(strstr(rg_last_error(), "255 sets live already"));
+    CHECK(strstr(rg_last_error(), "4094 sets live already"));
     CHECK_OK(rg_set_create(w->ctx, both, 2, &named, &set[RG__SETS_PROGRAM]));
     CHECK(set[7] == set[RG__SETS_PROGRAM]); /* no other is needed for that */
     CHECK_OK(rg_set_destroy(set[100]));
@@ -94,6 +95,7 @@ static void no_place_in_common(world *w)
     static rg_set *mine[RG__SETS_PROGRAM];
     const int n = w->index == 0 ? LOW : RG__SETS_PROGRAM;
     rg_set *set = NULL;
+    world_meet(w); /* all have left what was given back */
     for (int i = 0; i < n; i++)
         mine[i] = make_alone(w, alone, NULL);
     for (int i = 0; i < LOW && w->index == 1; i++)
@@ -112,31 +114,18 @@ static void no_place_in_common(world *w)
         CHECK_OK(rg_set_destroy(mine[i]));
 }
 
-/* While one set is agreed on, another thread makes one with a member that is a
- * turn ahead: first the place of that one is proposed, as if by the member. */
+/* While one set is agreed on, another thread makes one. */
 typedef struct meeting {
     world *w;
-    int64_t ahead; /* 0: said */
     rg_set *other;
 } meeting;
-
-static rg_status turn_ahead(void *arg, const int64_t in[RG__AMONG],
-                            int64_t out[RG__AMONG])
-{
-    meeting *m = arg;
-    alone(NULL, in, out);
-    if (m->ahead != 0)
-        out[6] = m->ahead;
-    m->ahead = 0;
-    return RG_OK;
-}
 
 static rg_status make_other(void *arg, const int64_t in[RG__AMONG],
                             int64_t out[RG__AMONG])
 {
     meeting *m = arg;
-    m->ahead = in[6] + RG__SETS_MAX;
-    m->other = make_alone(m->w, turn_ahead, m);
+    if (m->other == NULL)
+        m->other = make_alone(m->w, alone, NULL);
     return alone(NULL, in, out);
 }
 

@@ -236,7 +236,7 @@ typedef struct rg_set_params {
  * Two sets may have equal members; each has operations of its own. The caller
  * owns the set and gives it back to rg_set_destroy.
  * ERR_INVALID: a rank is out of range or given twice, n < 1, a set of this name
- * lives with other members, or 255 sets live. ERR_MISMATCH: the arguments of
+ * lives with other members, or 4094 sets live. ERR_MISMATCH: the arguments of
  * the ranks differ. */
 RG_API rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
                                const rg_set_params *params, rg_set **set_p);

@@ -90,11 +90,8 @@ rg_status rg__inter_open(rg__native *c, rg__topology *s, const int *ranks)
     c->inter = x;
     x->topology = *s;
     *s = (rg__topology){0};
-    x->verdict =
-        (rg__exchange_verdict *)(void *)(c->shared->at +
-                                         c->shared->layout.verdicts) +
-        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)c->shared->local_size +
-        (uint64_t)c->shared->local_rank[c->member[0].rank];
+    x->verdict = (rg__exchange_verdict *)(void *)c->area +
+                 c->shared->local_rank[c->member[0].rank];
     rg_status st = reserve(x, c->rank < x->topology.rails);
     if (st == RG_OK)
         st = link_exchange(c, ranks);

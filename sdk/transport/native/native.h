@@ -12,6 +12,8 @@ rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
                            uint32_t id, rg__comm **comm_p);
 void rg__native_close(rg__comm *base);
 
+bool rg__native_is_vacant(rg__comm *world, uint32_t place);
+
 /* message_lanes.c */
 rg_status rg__native_open_lanes(rg__shared *sh);
 /* Has that rank of another host, which has sent messages, called rg_finalize?

@@ -5,9 +5,12 @@
 #include "sdk/transport/inter/schedule.h"
 #include "sdk/transport/shm/pairwise.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "sdk/base/fail.h"
 #include "sdk/base/shm.h"
@@ -18,10 +21,13 @@ static void close_shared(rg__shared *sh)
         return;
     rg__messages_destroy(sh->messages);
     rg__net_close(sh->net); /* its thread rings a bell in the segment */
-    rg__shm_unmap(sh->at, sh->layout.bytes);
+    rg__shm_unmap(sh->at, sh->layout.verdicts + sh->layout.area);
+    if (sh->fd >= 0)
+        close(sh->fd);
     free(sh->member);
     free(sh->host);
     free(sh->local_rank);
+    free(sh->tenant);
     free(sh);
 }
 
@@ -77,18 +83,77 @@ static rg_status check_boot(const rg__boot *boot)
     return RG_OK;
 }
 
-static rg_status map_shared(rg__shared *sh, int fd)
+/* What lies before the staging slots is used sparsely: huge pages are a waste
+ * there. */
+static rg_status map(const rg__shared *sh, uint64_t place, uint64_t bytes,
+                     char **at_p)
 {
     void *at = NULL;
-    const rg_status st = rg__shm_map(fd, sh->layout.bytes, &at);
+    const rg_status st = rg__shm_map_at(sh->fd, place, bytes, &at);
     if (st != RG_OK)
         return st;
-    sh->at = at;
-    /* mailboxes are used sparsely: a huge page for each is a waste */
-    madvise(at, sh->layout.staging, MADV_NOHUGEPAGE);
-    madvise((char *)at + sh->layout.lanes, sh->layout.bytes - sh->layout.lanes,
-            MADV_NOHUGEPAGE);
+    const uint64_t to_staging = sh->layout.staging - sh->layout.verdicts;
+    madvise(at, bytes - sh->layout.area + to_staging, MADV_NOHUGEPAGE);
+    *at_p = at;
     return RG_OK;
+}
+
+/* The areas of other sets are mapped later on. */
+static rg_status map_shared(rg__shared *sh, int fd)
+{
+    sh->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (sh->fd < 0)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "no descriptor for the control segment: %s; raise "
+                        "ulimit -n",
+                        strerror(errno));
+    return map(sh, 0, sh->layout.verdicts + sh->layout.area, &sh->at);
+}
+
+static rg_status map_area(rg__native *c)
+{
+    const rg__layout *l = &c->shared->layout;
+    if (c->id == 0) {
+        c->area = c->shared->at + l->verdicts;
+        return RG_OK;
+    }
+    const uint64_t place = l->verdicts + c->id % RG__SETS_MAX * l->area;
+    return map(c->shared, place, l->area, &c->area);
+}
+
+static _Atomic uint32_t *left_of(const rg__shared *sh, uint32_t place,
+                                 int local_rank)
+{
+    return (_Atomic uint32_t *)(void *)(sh->at + sh->layout.left) +
+           (size_t)place * (size_t)sh->local_size + local_rank;
+}
+
+/* From now on this process reads nothing there. */
+static void leave_area(rg__native *c)
+{
+    rg__shared *sh = c->shared;
+    if (c->id == 0 || c->area == NULL)
+        return;
+    rg__shm_unmap(c->area, sh->layout.area);
+    rg__tenant t = {.id = c->id};
+    for (int m = 0; m < c->n && c->member != NULL; m++)
+        t.member |= UINT64_C(1) << sh->local_rank[c->member[m].rank];
+    sh->tenant[c->id % RG__SETS_MAX] = t;
+    atomic_store_explicit(
+        left_of(sh, c->id % RG__SETS_MAX, sh->local_rank[sh->rank]), c->id,
+        memory_order_release);
+}
+
+bool rg__native_is_vacant(rg__comm *world, uint32_t place)
+{
+    const rg__shared *sh = ((rg__native *)world)->shared;
+    const rg__tenant *t = &sh->tenant[place];
+    for (int m = 0; m < sh->local_size && t->id != 0; m++)
+        if ((t->member >> m & 1) != 0 &&
+            atomic_load_explicit(left_of(sh, place, m), memory_order_acquire) <
+                t->id)
+            return false;
+    return true;
 }
 
 static rg_status note_members(rg__shared *sh, const rg__boot *boot)
@@ -97,7 +162,9 @@ static rg_status note_members(rg__shared *sh, const rg__boot *boot)
     sh->member = malloc(n * sizeof *sh->member);
     sh->host = calloc(n, sizeof *sh->host);
     sh->local_rank = calloc(n, sizeof *sh->local_rank);
-    if (sh->member == NULL || sh->host == NULL || sh->local_rank == NULL)
+    sh->tenant = calloc(RG__SETS_MAX, sizeof *sh->tenant);
+    if (sh->member == NULL || sh->host == NULL || sh->local_rank == NULL ||
+        sh->tenant == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     memcpy(sh->member, boot->member, n * sizeof *sh->member);
     int local = 0;
@@ -119,6 +186,7 @@ static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
     rg__shared *sh = calloc(1, sizeof *sh);
     if (sh == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    sh->fd = -1;
     sh->layout = rg__shm_layout(boot->local_size);
     sh->rank = boot->rank;
     sh->size = boot->size;
@@ -143,16 +211,15 @@ static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
 static void place_member(const rg__native *c, int m, int rank)
 {
     const rg__shared *sh = c->shared;
-    const uint64_t index =
-        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)sh->local_size +
-        (uint64_t)sh->local_rank[rank];
+    const rg__layout *l = &sh->layout;
+    const uint64_t index = (uint64_t)sh->local_rank[rank], from = l->verdicts;
     c->member[m] = (rg__local){
         .rank = rank,
         .mailbox =
-            (rg__mailbox *)(void *)(sh->at + sh->layout.mailboxes) + index,
-        .small = sh->at + sh->layout.small + index * 2 * SMALL_BYTES,
-        .medium = sh->at + sh->layout.medium + index * 2 * MEDIUM_BYTES,
-        .staging = sh->at + sh->layout.staging + index * STAGES * STAGE_BYTES,
+            (rg__mailbox *)(void *)(c->area + (l->mailboxes - from)) + index,
+        .small = c->area + (l->small - from) + index * 2 * SMALL_BYTES,
+        .medium = c->area + (l->medium - from) + index * 2 * MEDIUM_BYTES,
+        .staging = c->area + (l->staging - from) + index * STAGES * STAGE_BYTES,
         .bell = bell_of(sh, rank)};
 }
 
@@ -163,6 +230,7 @@ static void close_comm(rg__native *c)
     rg__pairwise_free(c);
     rg__schedule_free(c);
     rg__inter_close(c);
+    leave_area(c);
     free(c->member);
     free(c->posting);
     rg__slip_clear(&c->slip);
@@ -219,6 +287,8 @@ static rg_status open_comm(const rg__transport *transport, rg__shared *sh,
     c->set_n = n;
     rg__topology s = {0};
     st = rg__topology_make(&s, ranks, n, sh->host, sh->rank);
+    if (st == RG_OK)
+        st = map_area(c);
     if (st == RG_OK)
         st = place_members(c, &s, ranks);
     if (st == RG_OK && s.hosts > 1)

@@ -1,10 +1,14 @@
 /* The control segment: what the local ranks of one generation share.
  *
- *   | bells | verdicts | mailboxes | small | medium | staging | lanes |
+ *   | bells | left | lanes | area 0 | area 1 | ...
+ *                          | verdicts | mailboxes | small | medium | staging |
  *
- * One bell per process. Then RG__SETS_MAX areas, each with room for every local
- * rank, at index id % RG__SETS_MAX; within an area, a local member lies at its
- * rank on the host, so that sets without a common member may have one id:
+ * One bell per process. For each area, the last set there that each of them has
+ * left: a member may be slow to read what another one has posted, which must
+ * not use the area for its next set before that. Then RG__SETS_MAX areas, each
+ * with room for every local rank: set id has the area id % RG__SETS_MAX, and a
+ * process maps the areas of its sets. Within an area, a local member lies at
+ * its rank on the host, so that sets without a common member may have one id:
  *
  *   verdict  what rail 0 has learned of the other hosts; at rail 0's rank
  *   mailbox  two entries (parity slots) and the member's flags
@@ -12,13 +16,14 @@
  *   medium   the same, larger, for sets over several hosts
  *   staging  STAGES slots for the pipelines
  *
- * Behind them there is a lane of messages for each pair of local ranks and each
- * direction, for all sets.
+ * In front of them there is a lane of messages for each pair of local ranks and
+ * each direction, for all sets.
  *
  * Sequence numbers carry the set's id in their high half, so what a former set
  * left in an area is never taken for the present one's. The segment is sparse
- * and made fresh for each generation. Everything read from it may have been
- * scribbled on. */
+ * and made fresh for each generation: memory is taken when it is first written,
+ * and stays with its area for the next set there. Everything read from it may
+ * have been scribbled on. */
 #ifndef RG_SHM_LAYOUT_H
 #define RG_SHM_LAYOUT_H
 
@@ -83,7 +88,10 @@ _Static_assert(sizeof(rg__exchange_verdict) == 128, "two cache lines");
 _Static_assert(sizeof(rg__mailbox) == 384, "no gaps");
 
 typedef struct rg__layout {
-    uint64_t verdicts, mailboxes, small, medium, staging, lanes; /* offsets */
+    uint64_t left; /* a row of ids for each area, by local rank */
+    uint64_t lanes;
+    uint64_t verdicts, mailboxes, small, medium, staging; /* of area 0 */
+    uint64_t area;  /* from one to the next */
     uint64_t bytes; /* of the whole */
 } rg__layout;
 

@@ -24,14 +24,24 @@
 #include "sdk/transport/shm/layout.h"
 #include "sdk/transport/tcp/net.h"
 
-/* The mapped segment and its members; the world's comm owns it. */
+/* The last set that this process had in an area. */
+typedef struct rg__tenant {
+    uint32_t id;     /* 0: none */
+    uint64_t member; /* a bit for each local rank */
+} rg__tenant;
+
+_Static_assert(RG__HOST_SLOTS_MAX <= 64, "a bit for each");
+
+/* The segment and its members; the world's comm owns it. */
 typedef struct rg__shared {
-    char *at;
+    int fd;   /* owned */
+    char *at; /* bells and area 0 */
     rg__layout layout;
     int rank, size, local_size;
     rg__member_id *member; /* by rank; owned, as what follows */
     uint32_t *host;        /* by rank */
     int *local_rank;       /* by rank: on its host */
+    rg__tenant *tenant;    /* by area */
     const rg__mappings *mappings;
     rg__net *net;           /* owned; NULL: all on one host */
     rg__messages *messages; /* owned */
@@ -58,6 +68,7 @@ typedef rg_status (*rg__advance_fn)(rg__native *c);
 struct rg__native {
     rg__comm base;
     rg__shared *shared;
+    char *area; /* mapped; owned but for the world's, which lies in shared */
     uint32_t id;
     int set_rank, set_n;    /* in the set */
     int rank, n;            /* among its members on this host */

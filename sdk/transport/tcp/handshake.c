@@ -150,6 +150,23 @@ static void attempt_failed(rg__link *l, const char *why, uint64_t now)
         try_later(l, now);
 }
 
+static int open_socket(int family)
+{
+    const int type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+    const int fd = socket(family, type, 0);
+    return fd < 0 && errno == EMFILE && rg__net_raise_files()
+               ? socket(family, type, 0)
+               : fd;
+}
+
+static const char *socket_fault(void)
+{
+    return errno == EMFILE
+               ? "too many descriptors are open in this process; give sets "
+                 "back, or raise ulimit -Hn"
+               : strerror(errno);
+}
+
 void rg__handshake_connect(rg__link *l, uint64_t now)
 {
     if (l->state == LINK_CONNECTING) {
@@ -162,13 +179,12 @@ void rg__handshake_connect(rg__link *l, uint64_t now)
         rg__link_break(l, "its host has no IP address");
         return;
     }
-    l->watched.fd =
-        socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    l->watched.fd = open_socket(at.any.sa_family);
     l->state = LINK_CONNECTING;
     l->again_ns = now + ATTEMPT_NS;
     if (l->watched.fd < 0 ||
         (connect(l->watched.fd, &at.any, bytes) != 0 && errno != EINPROGRESS))
-        attempt_failed(l, strerror(errno), now);
+        attempt_failed(l, socket_fault(), now);
     else
         rg__net_watch(l->net, &l->watched, EPOLLOUT);
 }
@@ -322,13 +338,14 @@ static void add_guest(rg__net *net, int fd, uint64_t now)
  * a while, so that no thread is woken for what can't be accepted. */
 static void on_no_descriptor(rg__net *net, uint64_t now)
 {
+    if (errno == EMFILE && rg__net_raise_files())
+        return; /* the next look takes it */
     if (net->guest_count[GUEST_UNKNOWN] > 0) {
         drop_oldest(net, GUEST_UNKNOWN, "no descriptors left");
         return;
     }
-    rg__log(RG__WARN, "transport",
-            "connections can't be accepted: %s; raise ulimit -n",
-            strerror(errno));
+    rg__log(RG__WARN, "transport", "connections can't be accepted: %s",
+            socket_fault());
     rg__net_watch(net, &net->listener, 0);
     net->deaf_until_ns = now + DEAF_NS;
 }

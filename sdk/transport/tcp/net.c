@@ -13,10 +13,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 #define REPORT_NS       (100 * RG__MS) /* a death is known before that */
 #define EVENTS_PER_POLL 32
@@ -102,6 +104,25 @@ static rg_status open_epolls(rg__net *net)
                         strerror(errno));
     rg__net_watch(net, &net->listener, EPOLLIN);
     return RG_OK;
+}
+
+/* ------------------------------------------------------------- descriptors */
+
+bool rg__net_raise_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 ||
+        files.rlim_cur >= files.rlim_max)
+        return false;
+    const rlim_t before = files.rlim_cur;
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+        return false;
+    rg__log(RG__INFO, "transport",
+            "the limit of descriptors was raised from %llu to %llu (ulimit "
+            "-n), since each set has connections of its own",
+            (unsigned long long)before, (unsigned long long)files.rlim_max);
+    return true;
 }
 
 /* -------------------------------------------------------------------- life */

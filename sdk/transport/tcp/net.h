@@ -134,6 +134,11 @@ void rg__net_poll(rg__net *net, bool is_urgent);
  * the sockets is ready for what operations wait for. */
 void rg__net_arm(rg__net *net);
 
+/* No descriptor is left: raise this process's limit as far as it may, once it
+ * is reached (each set has connections of its own). false: it is raised
+ * already. */
+bool rg__net_raise_files(void);
+
 void rg__net_watch(rg__net *net, rg__watched *w, uint32_t mask);
 void rg__net_unwatch(rg__net *net, rg__watched *w);
 
