@@ -100,17 +100,19 @@ def inside(namespace):
             libc.setns(mine.fileno(), 0)
 
 
-def pids_inside(namespaces):
-    """Processes whose network is one of these namespaces."""
+def pids_inside(namespaces, among=None):
+    """Processes whose network is one of these namespaces; of `among`, or of
+    all."""
     inodes, found = set(), []
     for name in namespaces:
         with contextlib.suppress(OSError):
             inodes.add(os.stat(f"{NETNS}/{name}").st_ino)
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                if os.stat(f"/proc/{entry}/ns/net").st_ino in inodes:
-                    found.append(int(entry))
+    if among is None:
+        among = filter(str.isdigit, os.listdir("/proc"))
+    for pid in among:
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}/ns/net").st_ino in inodes:
+                found.append(int(pid))
     return found
 
 
@@ -544,7 +546,7 @@ class Hosts:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                    start_new_session=True, **more)
         until(lambda: process.poll() is not None or not self.has_nets or
-              process.pid in pids_inside([self.net(name)]), 10,
+              pids_inside([self.net(name)], [process.pid]), 10,
               f"a process is on {name}")
         return process
 

@@ -47,7 +47,7 @@ static void repeat(uint8_t *at, uint64_t bytes)
     CHECK(fd >= 0 && ftruncate(fd, (off_t)PERIOD) == 0);
     for (uint64_t done = 0; done < bytes; done += PERIOD)
         CHECK(mmap(at + done, PERIOD, PROT_READ | PROT_WRITE,
-                   MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
+                   MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0) != MAP_FAILED);
     close(fd);
 }
 
