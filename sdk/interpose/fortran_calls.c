@@ -102,7 +102,7 @@ FORTRAN(scatter, SCATTER,
          MPI_Fint *comm, MPI_Fint *ierr),
         MPI_Scatter(in(send), *send_count, TYPE(send_type), in(recv),
                     *recv_count, TYPE(recv_type), *root, COMM(comm)))
-#else
+#elif !defined MPI_ABI /* Fortran has none */
 #define FORTRAN(lower, parameters, call)                                       \
     void mpi_##lower##_f08_ parameters;                                        \
     void mpi_##lower##_f08_ parameters                                         \
