@@ -450,7 +450,8 @@ static rg__cause_kind find_cause(const look *l, const members *list,
     if (reason == NULL && l->s->cur.phase == RG__GEN_PROPOSED)
         reason = find_reason(l->s, l->s->cur.generation);
     if (reason != NULL) {
-        snprintf(cause, RG__CAUSE_MAX, "%s", reason->text);
+        snprintf(cause, RG__CAUSE_MAX, "%s",
+                 l->s->mpirun.why[0] != '\0' ? l->s->mpirun.why : reason->text);
         return reason->is_death ? RG__KIND_DEATH : RG__KIND_BROKEN;
     }
     if (name_host(l, is_lost, "is lost", cause))
@@ -918,15 +919,37 @@ static bool is_host_of_launch_dead(const look *l, char why[RG__CAUSE_MAX])
     return is_lost(l, run->by);
 }
 
+static const rg__host_record *find_breaker(const look *l)
+{
+    const rg__host_record *found = NULL;
+    for (int i = 0; i < l->s->hosts; i++) {
+        const rg__host_record *host = &l->s->host[i];
+        if (host->broke >= l->s->mpirun.number &&
+            (found == NULL || host->broke_by > found->broke_by))
+            found = host;
+    }
+    return found;
+}
+
+/* Of all that hosts say has ended the launch: one loss takes the rest along,
+ * and each host sees its own part first. */
+static bool find_first_cause(const look *l, char why[RG__CAUSE_MAX],
+                             bool *is_excused_p)
+{
+    const rg__host_record *host = find_breaker(l);
+    *is_excused_p = is_host_of_launch_dead(l, why);
+    if (*is_excused_p || host == NULL)
+        return *is_excused_p;
+    snprintf(why, RG__CAUSE_MAX, "%s", host->broke_why);
+    *is_excused_p = host->broke_by == RG__BROKE_BY_OTHERS;
+    return true;
+}
+
 static bool is_launch_broken(const look *l, char why[RG__CAUSE_MAX])
 {
     const rg__proposal *p = world_of_launch(l);
-    for (int i = 0; i < l->s->hosts; i++)
-        if (l->s->host[i].broke >= l->s->mpirun.number) {
-            snprintf(why, RG__CAUSE_MAX, "%s", l->s->host[i].broke_why);
-            return true;
-        }
-    if (is_host_of_launch_dead(l, why))
+    bool is_excused;
+    if (find_first_cause(l, why, &is_excused))
         return true;
     if (!is_broken(l, p))
         return false;
@@ -947,8 +970,12 @@ static rg_status copy_seats(const rg__seat *from, int n, rg__seat **seat_p)
 
 static rg_status end_launch(const look *l, const char *why)
 {
+    char first[RG__CAUSE_MAX];
+    bool is_excused;
     l->plan->launch = l->s->mpirun;
     l->plan->launch.is_over = true;
+    if (find_first_cause(l, first, &is_excused) && is_excused)
+        l->plan->launch.excused = l->s->mpirun.number;
     snprintf(l->plan->launch.why, sizeof l->plan->launch.why, "%s", why);
     l->plan->kind = RG__PLAN_LAUNCH;
     return copy_seats(l->s->mpirun.seat, l->s->mpirun.size,
@@ -1089,16 +1116,20 @@ static void close_ranks(seats *s)
 }
 
 /* Slots that are neither free nor given up: they will be free in a moment. */
-static bool is_any_slot_coming(const look *l)
+static bool is_any_slot_coming(const look *l, const rg__host_record *host)
 {
-    for (int i = 0; i < l->s->hosts; i++) {
-        const rg__host_record *host = &l->s->host[i];
-        int n = 0;
-        for (int k = 0; k < host->slot_count; k++)
-            n += host->slot[k].is_free;
-        if (may_host_members(l, host->id) && n < host->open)
+    int n = 0;
+    for (int k = 0; k < host->slot_count; k++)
+        n += host->slot[k].is_free;
+    return may_host_members(l, host->id) && !has_no_etcd(l, host->id) &&
+           n < host->open;
+}
+
+static bool is_any_host_coming(const look *l)
+{
+    for (int i = 0; i < l->s->hosts; i++)
+        if (is_any_slot_coming(l, &l->s->host[i]))
             return true;
-    }
     return false;
 }
 
@@ -1132,25 +1163,43 @@ static bool is_launching_in_vain(const look *l)
     return true;
 }
 
+/* A rank whose slot is free in a moment keeps it, whatever spares there are. */
+static bool is_any_seat_coming(const look *l)
+{
+    const rg__mpirun *run = &l->s->mpirun;
+    for (int r = 0; r < run->size; r++) {
+        const rg__host_record *host =
+            rg__snapshot_host(l->s, run->seat[r].host);
+        if (host != NULL && !is_seat_free(l, &run->seat[r]) &&
+            is_any_slot_coming(l, host))
+            return true;
+    }
+    return false;
+}
+
 static bool is_room_complete(const look *l, int n)
 {
     if (n == l->c->max)
-        return true;
+        return !is_any_seat_coming(l);
     return l->s->mpirun.number != 0
-               ? !is_any_slot_coming(l)
+               ? !is_any_host_coming(l)
                : has_waited(l, &l->clock->forming_ns, l->c->start_timeout_ns);
 }
 
 static rg_status begin_launch(const look *l, seats *s)
 {
+    bool is_excused;
     close_ranks(s);
     l->plan->kind = RG__PLAN_LAUNCH;
     l->plan->launch = (rg__mpirun){.number = l->s->mpirun.number + 1,
                                    .by = s->of[0].host,
                                    .seat = s->of,
                                    .size = s->n,
+                                   .excused = l->s->mpirun.excused,
                                    .mod_revision = l->s->mpirun.mod_revision};
     memcpy(l->plan->launch.why, l->s->mpirun.why, RG__CAUSE_MAX);
+    if (l->s->mpirun.number != 0)
+        find_first_cause(l, l->plan->launch.why, &is_excused);
     s->of = NULL;
     l->clock->below_min_ns = 0;
     return RG_OK;
@@ -1457,11 +1506,22 @@ static rg_status plan_proposed(const look *l, members *list)
     return RG_OK;
 }
 
+/* It is over by what ranks have said, and a host of it turns out to be lost, or
+ * its MPI to have been killed: then no rank's death counts as its own. */
+static bool is_to_be_excused(const look *l, char why[RG__CAUSE_MAX])
+{
+    const rg__mpirun *run = &l->s->mpirun;
+    bool is_excused;
+    return run->excused != run->number &&
+           find_first_cause(l, why, &is_excused) && is_excused;
+}
+
 static rg_status plan_phase(const look *l, members *list)
 {
     char why[RG__CAUSE_MAX];
-    if (l->s->mpirun.number != 0 && !l->s->mpirun.is_over &&
-        is_launch_broken(l, why))
+    const rg__mpirun *run = &l->s->mpirun;
+    if (run->number != 0 &&
+        (run->is_over ? is_to_be_excused(l, why) : is_launch_broken(l, why)))
         return end_launch(l, why);
     switch (l->s->cur.phase) {
     case RG__GEN_NONE:

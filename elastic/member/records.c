@@ -170,7 +170,7 @@ char *rg__host_text(const rg__host_record *host)
         json_array_append_new(slots, slot_json(&host->slot[i]));
     return rg__json_text(json_pack(
         "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o,"
-        "s:I,s:I,s:s,s:i}",
+        "s:I,s:I,s:s,s:i,s:i}",
         "id", rg__hex_json(host->id), "seq", (json_int_t)host->seq, "slots",
         host->slots, "elastic", host->elastic, "address", host->address.text,
         "port", (int)host->port, "draining", host->is_draining, "notice_ms",
@@ -178,7 +178,8 @@ char *rg__host_text(const rg__host_record *host)
         host->open, "failed_code", host->failed_code, "failed", host->failed,
         "vault", (json_int_t)host->vault_bytes, "workers", slots, "swept",
         (json_int_t)host->swept, "broke", (json_int_t)host->broke, "broke_why",
-        host->broke_why, "broke_code", host->broke_code));
+        host->broke_why, "broke_code", host->broke_code, "broke_by",
+        (int)host->broke_by));
 }
 
 bool rg__is_port(json_int_t port)
@@ -220,6 +221,7 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
 {
     const json_t *workers = json_object_get(j, "workers");
     const size_t n = json_array_size(workers);
+    int broke_by = 0;
     host->seq = (uint64_t)json_integer_value(json_object_get(j, "seq"));
     host->is_gone = json_is_true(json_object_get(j, "gone"));
     host->has_etcd = json_is_true(json_object_get(j, "etcd"));
@@ -235,6 +237,7 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
         !read_int(j, "open", 0, RG__HOST_SLOTS_MAX, &host->open) ||
         !read_int(j, "failed_code", 0, 255, &host->failed_code) ||
         !read_int(j, "broke_code", 0, 255, &host->broke_code) ||
+        !read_int(j, "broke_by", 0, RG__BROKE_BY_OTHERS, &broke_by) ||
         !rg__place_read(json_object_get(j, "address"),
                         json_object_get(j, "port"), &host->address,
                         &host->port) ||
@@ -244,6 +247,7 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
                        json_object_get(j, "broke_why")) ||
         n > RG__HOST_SLOTS_MAX)
         return false;
+    host->broke_by = (rg__broke_by)broke_by;
     host->slot = calloc(n + 1, sizeof *host->slot);
     if (host->slot == NULL)
         return false;
@@ -267,10 +271,10 @@ char *rg__mpirun_text(const rg__mpirun *run)
                                                (int)run->seat[r].slot,
                                                run->seat[r].address.text,
                                                (int)run->seat[r].port));
-    return rg__json_text(json_pack("{s:I,s:o,s:b,s:s,s:o}", "number",
-                                   (json_int_t)run->number, "by",
-                                   rg__hex_json(run->by), "over", run->is_over,
-                                   "why", run->why, "seats", seats));
+    return rg__json_text(json_pack(
+        "{s:I,s:o,s:b,s:s,s:I,s:o}", "number", (json_int_t)run->number, "by",
+        rg__hex_json(run->by), "over", run->is_over, "why", run->why, "excused",
+        (json_int_t)run->excused, "seats", seats));
 }
 
 static bool read_seat(const json_t *j, rg__seat *seat)
@@ -291,6 +295,7 @@ bool rg__mpirun_read(const json_t *j, rg__mpirun *run)
     const json_int_t number = json_integer_value(json_object_get(j, "number"));
     run->number = (uint64_t)number;
     run->is_over = json_is_true(json_object_get(j, "over"));
+    run->excused = (uint64_t)json_integer_value(json_object_get(j, "excused"));
     if (number < 1 || n < 1 || n > RG__WORLD_MAX ||
         !rg__id_read(json_object_get(j, "by"), &run->by) ||
         !rg__text_read(run->why, sizeof run->why, json_object_get(j, "why")))

@@ -76,6 +76,16 @@ typedef struct rg__slot_record {
     bool is_free; /* under --mpi: a launch may start a rank there */
 } rg__slot_record;
 
+/* What has ended a launch, as one host sees it; the higher, the closer to the
+ * cause: an MPI ends with a code after its ranks, and ranks after whatever
+ * happens to their MPI. */
+typedef enum rg__broke_by {
+    RG__BROKE_BY_MPI,   /* mpirun or a daemon has ended with a code */
+    RG__BROKE_BY_RANK,  /* a rank has died */
+    RG__BROKE_BY_OTHERS /* no rank: a signal ended mpirun or a daemon, an agent
+                           was killed, a host leaves */
+} rg__broke_by;
+
 typedef struct rg__host_record {
     char name[RG__NAME_MAX];
     uint64_t id;  /* of this incarnation of the agent */
@@ -96,7 +106,8 @@ typedef struct rg__host_record {
     uint64_t swept; /* the newest launch of which nothing is left there */
     uint64_t broke; /* the newest launch that can't go on, as seen there: */
     char broke_why[RG__CAUSE_MAX];
-    int broke_code;        /* of the rank that did it; 0: another reason */
+    int broke_code; /* of the rank that did it; 0: another reason */
+    rg__broke_by broke_by;
     rg__slot_record *slot; /* owned */
     int slot_count;
     int64_t mod_revision;
@@ -168,7 +179,8 @@ typedef struct rg__mpirun {
     uint64_t by;             /* host whose agent runs mpirun, by incarnation */
     bool is_over;            /* none of its processes is to live any more */
     char why[RG__CAUSE_MAX]; /* it is; before: the launch before it was */
-    rg__seat *seat;          /* by rank; owned */
+    uint64_t excused; /* the newest launch that ended through no rank's fault */
+    rg__seat *seat;   /* by rank; owned */
     int size;
     int64_t mod_revision; /* 0: absent */
 } rg__mpirun;

@@ -123,6 +123,90 @@ static void a_lost_host_gives_its_seats_away(void)
     job_end(&j);
 }
 
+/* What a host says has ended its part of the launch. */
+static void break_at(job *j, int host, rg__broke_by by, const char *why)
+{
+    j->snap.host[host].broke = 1;
+    j->snap.host[host].broke_by = by;
+    snprintf(j->snap.host[host].broke_why, RG__CAUSE_MAX, "%s", why);
+}
+
+static void sweep_all(job *j)
+{
+    for (int i = 0; i < 3; i++)
+        sweep(j, i, 1);
+}
+
+/* mpirun ends after its ranks, and is heard of first. */
+static void the_first_cause_is_named(void)
+{
+    job j;
+    begin(&j);
+    decide_first(&j);
+    break_at(&j, 0, RG__BROKE_BY_MPI, "mpirun exited with code 7");
+    take_launch(&j);
+    CHECK_STR(j.snap.mpirun.why, "mpirun exited with code 7");
+    break_at(&j, 1, RG__BROKE_BY_RANK, "b.1 exited with code 7");
+    sweep_all(&j);
+    take_launch(&j);
+    CHECK_EQ(j.snap.mpirun.number, 2);
+    CHECK_STR(j.snap.mpirun.why, "b.1 exited with code 7");
+    CHECK_EQ(j.snap.mpirun.excused, 0);
+    job_end(&j);
+}
+
+/* b's rank has ended, and then it turns out why. */
+static void is_excused(job *j, const char *why)
+{
+    take_launch(j);
+    CHECK(j->snap.mpirun.is_over);
+    CHECK_STR(j->snap.mpirun.why, why);
+    CHECK_EQ(j->snap.mpirun.excused, 1);
+    sweep_all(j);
+    take_launch(j);
+    CHECK_EQ(j->snap.mpirun.number, 2);
+    CHECK_STR(j->snap.mpirun.why, why);
+    CHECK_EQ(j->snap.mpirun.excused, 1);
+    job_end(j);
+}
+
+static void ranks_that_others_have_ended_are_excused(void)
+{
+    static const uint64_t lost[] = {1};
+    job j;
+    begin(&j);
+    decide_first(&j);
+    break_at(&j, 1, RG__BROKE_BY_RANK, "b.1 exited with code 1");
+    take_launch(&j);
+    CHECK_EQ(j.snap.mpirun.excused, 0);
+    j.config.lost = lost;
+    j.config.losts = 1;
+    is_excused(&j, "host a is lost");
+    begin(&j);
+    decide_first(&j);
+    break_at(&j, 1, RG__BROKE_BY_RANK, "b.1 exited with code 1");
+    take_launch(&j);
+    break_at(&j, 2, RG__BROKE_BY_OTHERS, "a daemon was ended by signal 9");
+    is_excused(&j, "a daemon was ended by signal 9");
+}
+
+/* c has room for all of a's, which is a moment late. */
+static void a_slot_that_is_free_in_a_moment_keeps_its_rank(void)
+{
+    job j;
+    begin(&j);
+    decide_first(&j);
+    break_at(&j, 1, RG__BROKE_BY_RANK, "b.1 exited with code 1");
+    take_launch(&j);
+    sweep_all(&j);
+    set_free(&j, 1, false);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    set_free(&j, 1, true);
+    take_launch(&j);
+    check_seats(&j, (const uint64_t[]){1, 1, 2, 2});
+    job_end(&j);
+}
+
 static void a_launch_that_hangs_is_over(void)
 {
     job j;
@@ -201,6 +285,9 @@ int main(void)
     deaths_at_one_step_end_the_job();
     a_dead_rank_is_a_launch();
     a_lost_host_gives_its_seats_away();
+    the_first_cause_is_named();
+    a_slot_that_is_free_in_a_moment_keeps_its_rank();
+    ranks_that_others_have_ended_are_excused();
     a_launch_that_hangs_is_over();
     too_many_in_vain_end_the_job();
     return 0;

@@ -93,6 +93,7 @@ typedef struct rg__slot_saved {
     int exit_code;             /* of the last child; 128 + n for a signal */
     int failures, early_exits; /* since the newest commit was made after one */
     uint64_t failed_at;        /* the newest commit's step then */
+    uint64_t charged; /* launch whose end counts as such a failure; 0: none */
     char given_up[RG__GIVEN_UP_MAX]; /* why, as "failed too often" */
     int quick_deaths;                /* in a row, each soon after its start */
     uint64_t started_ns;
@@ -163,7 +164,8 @@ struct rg__launch_word {
     uint64_t swept, broke;
     char why[RG__CAUSE_MAX]; /* it broke */
     int code;                /* of the rank that did it; 0: another reason */
-    bool ends_itself;        /* ranks that end now are missed when it is over */
+    rg__broke_by by;
+    bool ends_itself; /* ranks that end now are missed when it is over */
 };
 
 /* Agents that have had this incarnation. */

@@ -25,6 +25,7 @@ static void publish_launch(const rg__agent *a, rg__host_record *host)
     host->swept = a->launch.swept;
     host->broke = a->launch.broke;
     host->broke_code = a->launch.code;
+    host->broke_by = a->launch.by;
     snprintf(host->broke_why, sizeof host->broke_why, "%s", a->launch.why);
 }
 

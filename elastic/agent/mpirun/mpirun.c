@@ -119,14 +119,16 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     if (status != 0)
         end_soon(a);
     if (a->launch.ends_itself && status == 0)
-        rg__launch_broke(a, 0, LEAVES);
+        rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0, LEAVES);
     else if (is_well || a->launches->is_over)
         ;
     else if (WIFSIGNALED(status))
-        rg__launch_broke(a, 0, "%s on host %.63s was ended by signal %d", what,
+        rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0,
+                         "%s on host %.63s was ended by signal %d", what,
                          a->params->host, WTERMSIG(status));
     else /* mpirun's is that of a rank, such as one that calls MPI_Abort */
-        rg__launch_broke(a, is_mpirun ? WEXITSTATUS(status) : 0,
+        rg__launch_broke(a, RG__BROKE_BY_MPI,
+                         is_mpirun ? WEXITSTATUS(status) : 0,
                          "%s on host %.63s exited with code %d", what,
                          a->params->host, WEXITSTATUS(status));
     a->on->settled(a);
@@ -189,7 +191,7 @@ static void begin(rg__agent *a)
     rg__command_free(argv);
     rg__failpoint("agent.launched", -1, 0, a->launches->number);
     if (st != RG_OK)
-        rg__launch_broke(a, 0, "%.200s", rg_last_error());
+        rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0, "%.200s", rg_last_error());
 }
 
 /* --------------------------------------------------------------------- end */
@@ -284,7 +286,8 @@ void rg__launch_end(rg__agent *a)
     rg__timer_set(l->sweep, SWEEP_NS);
 }
 
-void rg__launch_broke(rg__agent *a, int code, const char *format, ...)
+void rg__launch_broke(rg__agent *a, rg__broke_by by, int code,
+                      const char *format, ...)
 {
     struct rg__launches *l = a->launches;
     va_list args;
@@ -292,6 +295,7 @@ void rg__launch_broke(rg__agent *a, int code, const char *format, ...)
         return;
     a->launch.broke = l->number;
     a->launch.code = code;
+    a->launch.by = by;
     if (l->detected_ns == 0)
         l->detected_ns = rg__now_ns();
     va_start(args, format);
@@ -325,16 +329,17 @@ void rg__mpirun_rank_ended(rg__slot *s)
         return;
     }
     if (s->saved.death[0] != '\0')
-        rg__launch_broke(a, code, "%.63s.%u %.120s", a->params->host, s->index,
-                         s->saved.death);
+        rg__launch_broke(a, RG__BROKE_BY_RANK, code, "%.63s.%u %.120s",
+                         a->params->host, s->index, s->saved.death);
     else
-        rg__launch_broke(a, code, "%.63s.%u ended with code %d before rg_init",
+        rg__launch_broke(a, RG__BROKE_BY_RANK, code,
+                         "%.63s.%u ended with code %d before rg_init",
                          a->params->host, s->index, s->saved.exit_code);
 }
 
 static void on_left(void *arg)
 {
-    rg__launch_broke(arg, 0, LEAVES);
+    rg__launch_broke(arg, RG__BROKE_BY_OTHERS, 0, LEAVES);
 }
 
 void rg__mpirun_rank_left(rg__slot *s)
@@ -369,8 +374,8 @@ static void take_over(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
     if (a->life.agents > 1 && !l->has_taken_over)
-        rg__launch_broke(a, 0, "the agent of host %.63s was killed",
-                         a->params->host);
+        rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0,
+                         "the agent of host %.63s was killed", a->params->host);
     l->has_taken_over = true;
 }
 
@@ -396,6 +401,7 @@ void rg__mpirun_follow(rg__agent *a)
     if (!a->params->is_mpi || run->number == 0 || rg__life_is_ending(a) ||
         a->is_done)
         return;
+    rg__slots_excuse(a, run->excused);
     if (run->number > l->number)
         see_launch(a, run);
     if (run->is_over)

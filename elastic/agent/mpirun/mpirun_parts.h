@@ -34,8 +34,9 @@ struct rg__launches {
 void rg__launch_end(rg__agent *a);
 /* It can't go on; the first reason counts. code: of the rank that has failed,
  * 0: none is known. */
-void rg__launch_broke(rg__agent *a, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void rg__launch_broke(rg__agent *a, rg__broke_by by, int code,
+                      const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Start a helper in a process group of its own, with the launch's mark. */
 rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun);
 

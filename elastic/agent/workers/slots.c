@@ -46,6 +46,7 @@
 #define BACKOFF_MOST_MS    10000
 #define ORPHAN_NS          (1000 * RG__MS) /* for the supervisor's word */
 #define MISSED_NS          (500 * RG__MS)  /* for what needs the dead no more */
+#define EXCUSE_BUDGETS     3 /* until a lost host is known as such */
 #define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off then */
 
 /* --------------------------------------------------------------------- keep
@@ -782,6 +783,52 @@ static void wait_for_launch(rg__slot *s)
     rg__timer_set(s->respawn, 0);
 }
 
+static int *failures_of(rg__slot *s)
+{
+    return s->saved.exit_code == 0 ? &s->saved.early_exits : &s->saved.failures;
+}
+
+static void give_up_failed(rg__slot *s)
+{
+    give_up(s, s->saved.exit_code == 0
+                   ? "ended too often before the job was done"
+                   : "used up its --max-restarts");
+}
+
+static bool is_excused(const rg__agent *a)
+{
+    const rg__mpirun *run = &a->view.mpirun;
+    return run->number != 0 && run->excused == run->number;
+}
+
+/* An MPI ends the ranks of living hosts when it has lost one, and that the host
+ * is lost is known only later. */
+static bool may_be_excused(const rg__agent *a)
+{
+    const rg__mpirun *run = &a->view.mpirun;
+    for (int r = 0; r < run->size; r++)
+        if (run->seat[r].host != a->id)
+            return true;
+    return false;
+}
+
+void rg__slots_excuse(rg__agent *a, uint64_t launch)
+{
+    for (int i = 0; launch != 0 && i < a->params->slots; i++) {
+        rg__slot *s = &a->slot[i];
+        if (s->saved.charged != launch)
+            continue;
+        s->saved.charged = 0;
+        if (s->saved.state == SLOT_HELD) {
+            rg__timer_stop(s->hold);
+            start_ended(s);
+        } else if (*failures_of(s) > 0) {
+            --*failures_of(s);
+        }
+        rg__slot_save(s);
+    }
+}
+
 static void start_again(rg__slot *s)
 {
     rg__agent *a = s->a;
@@ -800,18 +847,24 @@ static void start_again(rg__slot *s)
         start_ended(s);
         return;
     }
-    int *count =
-        s->saved.exit_code == 0 ? &s->saved.early_exits : &s->saved.failures;
-    if (*count >= a->params->max_restarts) {
-        give_up(s, s->saved.exit_code == 0
-                       ? "ended too often before the job was done"
-                       : "used up its --max-restarts");
+    if (is_excused(a)) {
+        start_ended(s);
         return;
     }
-    ++*count;
+    s->saved.charged = a->view.mpirun.number;
+    if (*failures_of(s) >= a->params->max_restarts) {
+        if (!may_be_excused(a)) {
+            give_up_failed(s);
+            return;
+        }
+        rg__slot_step(s, SLOT_ON_HOLD);
+        rg__timer_set(s->hold, EXCUSE_BUDGETS * rg__budget_ns(a->params));
+        return;
+    }
     char then[64];
-    snprintf(then, sizeof then, "restart %d of %d in %llu ms", *count,
-             a->params->max_restarts, (unsigned long long)backoff_ms(s));
+    snprintf(then, sizeof then, "restart %d of %d in %llu ms",
+             ++*failures_of(s), a->params->max_restarts,
+             (unsigned long long)backoff_ms(s));
     begin_later(s, then);
 }
 
@@ -858,7 +911,12 @@ static void hold(rg__slot *s)
 
 static void end_held(void *arg)
 {
-    end_of_static(arg, false);
+    rg__slot *s = arg;
+    if (s->a->params->is_mpi)
+        give_up_failed(s);
+    else
+        end_of_static(s, false);
+    rg__slot_save(s);
 }
 
 static void go_on_after_death(rg__slot *s)

@@ -31,6 +31,9 @@ void rg__slots_leave_behind(rg__agent *a);
 void rg__slots_end_world(void *agent_arg);
 /* Stop the processes of all slots, or let them go on. */
 void rg__slots_pause(rg__agent *a, bool pauses);
+/* That launch has ended through no fault of its ranks: how they ended does not
+ * count for --max-restarts. */
+void rg__slots_excuse(rg__agent *a, uint64_t launch);
 /* The first worker has said whether the program is elastic. */
 void rg__slots_kind_is_known(rg__agent *a);
 /* This slot's worker computes no more, or must not: publish, kill, fence. */
