@@ -18,13 +18,12 @@
 #define WARNING_MS  120000 /* EC2's two minutes, if no time is named */
 #define UNDER_TOKEN 1      /* the stage of a source that has one */
 
-static void write_request(const rg__source *s, rg__web_request *r,
-                          const char *path)
+static void write_request(const rg__source *s, rg__web_request *r)
 {
     r->timeout_ms = ANSWER_MS;
     if (s->stage == UNDER_TOKEN) {
         r->method = "GET";
-        snprintf(r->path, sizeof r->path, "%s", path);
+        snprintf(r->path, sizeof r->path, "%s", s->kind->web->path);
         snprintf(r->header[0], sizeof r->header[0],
                  "X-aws-ec2-metadata-token: %s", s->token);
     } else {
@@ -61,10 +60,7 @@ static rg__web_step take_token(rg__source *s, const rg__http_result *r)
     return WEB_AGAIN;
 }
 
-typedef bool (*read_fn)(const char *text, size_t bytes, rg__notice *n);
-
-static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n,
-                         read_fn read)
+static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n)
 {
     if (s->stage != UNDER_TOKEN)
         return take_token(s, r);
@@ -76,7 +72,7 @@ static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n,
         return WEB_SAYS;
     if (r->code != 200)
         return rg__web_fails(s, "it answers with HTTP %d", r->code);
-    if (!read(r->body, r->body_bytes, n))
+    if (!s->kind->web->read(r->body, r->body_bytes, n))
         return rg__web_fails(s, "its answer is not what EC2 says");
     return WEB_SAYS;
 }
@@ -103,19 +99,12 @@ bool rg__aws_read_action(const char *text, size_t bytes, rg__notice *n)
     return ok;
 }
 
-static void write_action(const rg__source *s, rg__web_request *r)
-{
-    write_request(s, r, "/latest/meta-data/spot/instance-action");
-}
-
-static rg__web_step take_action(rg__source *s, const rg__http_result *r,
-                                rg__notice *n)
-{
-    return take(s, r, n, rg__aws_read_action);
-}
-
 const rg__web rg__aws_interruption = {
-    .base = BASE, .write = write_action, .take = take_action};
+    .base = BASE,
+    .path = "/latest/meta-data/spot/instance-action",
+    .read = rg__aws_read_action,
+    .write = write_request,
+    .take = take};
 
 /* --------------------------------------------------------------- rebalance */
 
@@ -135,16 +124,9 @@ bool rg__aws_read_rebalance(const char *text, size_t bytes, rg__notice *n)
     return ok;
 }
 
-static void write_rebalance(const rg__source *s, rg__web_request *r)
-{
-    write_request(s, r, "/latest/meta-data/events/recommendations/rebalance");
-}
-
-static rg__web_step take_rebalance(rg__source *s, const rg__http_result *r,
-                                   rg__notice *n)
-{
-    return take(s, r, n, rg__aws_read_rebalance);
-}
-
 const rg__web rg__aws_rebalance = {
-    .base = BASE, .write = write_rebalance, .take = take_rebalance};
+    .base = BASE,
+    .path = "/latest/meta-data/events/recommendations/rebalance",
+    .read = rg__aws_read_rebalance,
+    .write = write_request,
+    .take = take};

@@ -18,9 +18,9 @@
 #define PREEMPTED_MS  30000 /* from the notice to the end of the machine */
 #define MAINTAINED_MS 60000
 
-static void write_request(const rg__source *s, rg__web_request *r,
-                          const char *name)
+static void write_request(const rg__source *s, rg__web_request *r)
 {
+    const char *name = s->kind->web->path;
     r->method = "GET";
     snprintf(r->header[0], sizeof r->header[0], "Metadata-Flavor: Google");
     if (s->etag[0] == '\0') {
@@ -43,12 +43,11 @@ static bool is_etag(const char *text)
     return text[0] != '\0' && strlen(text) < sizeof((rg__source *)0)->etag;
 }
 
-static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n,
-                         bool (*read)(const char *text, rg__notice *n))
+static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n)
 {
     if (r->code != 200)
         return rg__web_fails(s, "it answers with HTTP %d", r->code);
-    if (!read(r->body, n))
+    if (!s->kind->web->read(r->body, r->body_bytes, n))
         return rg__web_fails(s, "its answer is not what Compute Engine says");
     snprintf(s->etag, sizeof s->etag, "%s", is_etag(r->etag) ? r->etag : "");
     return WEB_SAYS;
@@ -64,8 +63,9 @@ static bool is_word(const char *text, const char *word)
 
 /* --------------------------------------------------------------- preempted */
 
-bool rg__gcp_read_preempted(const char *text, rg__notice *n)
+bool rg__gcp_read_preempted(const char *text, size_t bytes, rg__notice *n)
 {
+    (void)bytes;
     *n = (rg__notice){.kind = RG__NOTICE_NONE};
     if (!is_word(text, "TRUE"))
         return is_word(text, "FALSE");
@@ -75,24 +75,17 @@ bool rg__gcp_read_preempted(const char *text, rg__notice *n)
     return true;
 }
 
-static void write_preempted(const rg__source *s, rg__web_request *r)
-{
-    write_request(s, r, "preempted");
-}
-
-static rg__web_step take_preempted(rg__source *s, const rg__http_result *r,
-                                   rg__notice *n)
-{
-    return take(s, r, n, rg__gcp_read_preempted);
-}
-
-const rg__web rg__gcp_preempted = {
-    .base = BASE, .write = write_preempted, .take = take_preempted};
+const rg__web rg__gcp_preempted = {.base = BASE,
+                                   .path = "preempted",
+                                   .read = rg__gcp_read_preempted,
+                                   .write = write_request,
+                                   .take = take};
 
 /* ------------------------------------------------------------- maintenance */
 
-bool rg__gcp_read_maintenance(const char *text, rg__notice *n)
+bool rg__gcp_read_maintenance(const char *text, size_t bytes, rg__notice *n)
 {
+    (void)bytes;
     *n = (rg__notice){.kind = RG__NOTICE_NONE};
     if (is_word(text, "NONE"))
         return true;
@@ -107,16 +100,8 @@ bool rg__gcp_read_maintenance(const char *text, rg__notice *n)
     return is_word(text, "TERMINATE_ON_HOST_MAINTENANCE");
 }
 
-static void write_maintenance(const rg__source *s, rg__web_request *r)
-{
-    write_request(s, r, "maintenance-event");
-}
-
-static rg__web_step take_maintenance(rg__source *s, const rg__http_result *r,
-                                     rg__notice *n)
-{
-    return take(s, r, n, rg__gcp_read_maintenance);
-}
-
-const rg__web rg__gcp_maintenance = {
-    .base = BASE, .write = write_maintenance, .take = take_maintenance};
+const rg__web rg__gcp_maintenance = {.base = BASE,
+                                     .path = "maintenance-event",
+                                     .read = rg__gcp_read_maintenance,
+                                     .write = write_request,
+                                     .take = take};

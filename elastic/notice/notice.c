@@ -325,16 +325,12 @@ bool rg__notices_have(const rg__notices *all, const char *name)
 
 bool rg__notices_acknowledge(rg__notices *all)
 {
-    for (int i = 0; i < rg__notices_count(all); i++)
-        if (!all->source[i]->has_told)
-            rg__web_tell(all->source[i]);
-    return !rg__notices_are_acknowledged(all);
-}
-
-bool rg__notices_are_acknowledged(const rg__notices *all)
-{
-    for (int i = 0; i < rg__notices_count(all); i++)
-        if (all->source[i]->has_told && !all->source[i]->is_told)
-            return false;
-    return true;
+    bool is_waiting = false;
+    for (int i = 0; i < rg__notices_count(all); i++) {
+        rg__source *s = all->source[i];
+        if (!s->has_told)
+            rg__web_tell(s);
+        is_waiting |= s->has_told && !s->is_told;
+    }
+    return is_waiting;
 }

@@ -76,6 +76,5 @@ bool rg__notices_have(const rg__notices *notices, const char *name);
 /* The host has left: notify sources that want to know. True: one is being
  * notified; `changed` is called once it has answered. */
 bool rg__notices_acknowledge(rg__notices *notices);
-bool rg__notices_are_acknowledged(const rg__notices *notices);
 
 #endif

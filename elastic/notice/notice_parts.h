@@ -38,6 +38,8 @@ typedef enum rg__web_step {
 
 typedef struct rg__web {
     const char *base; /* NULL: the source's value is the URL */
+    const char *path; /* what is asked there; read: what an answer means */
+    bool (*read)(const char *text, size_t bytes, rg__notice *n);
     void (*write)(const rg__source *s, rg__web_request *r);
     rg__web_step (*take)(rg__source *s, const rg__http_result *result,
                          rg__notice *n);
@@ -136,8 +138,8 @@ void rg__notice_say(rg__notice *n, const char *format, ...)
  * documents. */
 bool rg__aws_read_action(const char *text, size_t bytes, rg__notice *n);
 bool rg__aws_read_rebalance(const char *text, size_t bytes, rg__notice *n);
-bool rg__gcp_read_preempted(const char *text, rg__notice *n);
-bool rg__gcp_read_maintenance(const char *text, rg__notice *n);
+bool rg__gcp_read_preempted(const char *text, size_t bytes, rg__notice *n);
+bool rg__gcp_read_maintenance(const char *text, size_t bytes, rg__notice *n);
 bool rg__azure_read_events(const char *text, size_t bytes, const char *machine,
                            rg__notice *n);
 /* The document of a site: an object, or null, false, {} or []: no notice. */

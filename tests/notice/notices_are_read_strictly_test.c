@@ -15,7 +15,7 @@ static void times_are_read_as_they_are_written(void)
 {
     static const struct {
         const char *text;
-        uint64_t ms; /* 0: it is none */
+        uint64_t ms; /* 0: not a time */
     } times[] = {{"2026-05-01T10:04:31Z", AT},
                  {"2026-05-01T10:04:31.9918273Z", AT},
                  {"2026-05-01T12:04:31+02:00", AT},
@@ -72,22 +72,32 @@ static void ec2_names_action_and_time(void)
     CHECK(!rebalance("{}"));
 }
 
+static bool preempted(const char *text)
+{
+    return rg__gcp_read_preempted(text, strlen(text), &n);
+}
+
+static bool maintenance(const char *text)
+{
+    return rg__gcp_read_maintenance(text, strlen(text), &n);
+}
+
 static void compute_engine_says_words(void)
 {
-    CHECK(rg__gcp_read_preempted("FALSE", &n));
+    CHECK(preempted("FALSE"));
     CHECK_EQ(n.kind, RG__NOTICE_NONE);
-    CHECK(rg__gcp_read_preempted("TRUE\n", &n));
+    CHECK(preempted("TRUE\n"));
     CHECK_EQ(n.kind, RG__NOTICE_LEAVE);
     CHECK_EQ(n.in_ms, 30000);
-    CHECK(!rg__gcp_read_preempted("TRUEISH", &n));
-    CHECK(!rg__gcp_read_preempted("", &n));
-    CHECK(rg__gcp_read_maintenance("NONE", &n));
+    CHECK(!preempted("TRUEISH"));
+    CHECK(!preempted(""));
+    CHECK(maintenance("NONE"));
     CHECK_EQ(n.kind, RG__NOTICE_NONE);
-    CHECK(rg__gcp_read_maintenance("MIGRATE_ON_HOST_MAINTENANCE", &n));
+    CHECK(maintenance("MIGRATE_ON_HOST_MAINTENANCE"));
     CHECK_EQ(n.kind, RG__NOTICE_ADVICE);
-    CHECK(rg__gcp_read_maintenance("TERMINATE_ON_HOST_MAINTENANCE", &n));
+    CHECK(maintenance("TERMINATE_ON_HOST_MAINTENANCE"));
     CHECK_EQ(n.kind, RG__NOTICE_LEAVE);
-    CHECK(!rg__gcp_read_maintenance("<html>", &n));
+    CHECK(!maintenance("<html>"));
 }
 
 /* ------------------------------------------------------------------- Azure */
