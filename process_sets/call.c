@@ -184,11 +184,11 @@ rg_status rg__call_check_equal(const rg__call *c, const void *send,
 }
 
 rg_status rg__call_check_part(const rg__call *c, const char *part,
-                              uint64_t count, const char *whole, uint64_t own,
-                              uint64_t all)
+                              const char *whole, uint64_t count)
 {
-    if (part == whole + own * c->element ||
-        !overlap(part, count * c->element, whole, all * c->element))
+    const uint64_t bytes = count * c->element;
+    if (part == whole + (uint64_t)c->rank * bytes ||
+        !overlap(part, bytes, whole, (uint64_t)c->n * bytes))
         return RG_OK;
     return fail_overlap(c);
 }

@@ -54,10 +54,10 @@ rg_status rg__call_check_buffer(const rg__call *c, const void *p,
 rg_status rg__call_check_equal(const rg__call *c, const void *send,
                                const void *recv, uint64_t count);
 
-/* `part` may be the `own` part of whole, else they lie apart. */
+/* `part` may be this rank's part of whole, else they are apart; whole has
+ * `count` elements for each member. */
 rg_status rg__call_check_part(const rg__call *c, const char *part,
-                              uint64_t count, const char *whole, uint64_t own,
-                              uint64_t all);
+                              const char *whole, uint64_t count);
 
 /* -------------------------------------------------------- counts and places */
 

@@ -70,9 +70,7 @@ rg_status rg_reduce_scatter_start(rg_set *set, const void *send, void *recv,
     if (st == RG_OK)
         st = rg__call_check_buffer(&c, recv, count, 1);
     if (st == RG_OK)
-        st =
-            rg__call_check_part(&c, recv, count, send, (uint64_t)c.rank * count,
-                                (uint64_t)c.n * count);
+        st = rg__call_check_part(&c, recv, send, count);
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
 }
@@ -147,9 +145,7 @@ rg_status rg_gather_start(rg_set *set, const void *send, void *recv,
     if (st == RG_OK && c.rank == c.start.coll.root) {
         st = rg__call_check_buffer(&c, recv, count, c.n);
         if (st == RG_OK)
-            st = rg__call_check_part(&c, send, count, recv,
-                                     (uint64_t)c.rank * count,
-                                     (uint64_t)c.n * count);
+            st = rg__call_check_part(&c, send, recv, count);
     }
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
@@ -186,9 +182,7 @@ rg_status rg_scatter_start(rg_set *set, const void *send, void *recv,
     if (st == RG_OK && c.rank == c.start.coll.root) {
         st = rg__call_check_buffer(&c, send, count, c.n);
         if (st == RG_OK)
-            st = rg__call_check_part(&c, recv, count, send,
-                                     (uint64_t)c.rank * count,
-                                     (uint64_t)c.n * count);
+            st = rg__call_check_part(&c, recv, send, count);
     }
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
@@ -227,9 +221,7 @@ rg_status rg_allgather_start(rg_set *set, const void *send, void *recv,
     if (st == RG_OK)
         st = rg__call_check_buffer(&c, recv, count, c.n);
     if (st == RG_OK && send != recv)
-        st =
-            rg__call_check_part(&c, send, count, recv, (uint64_t)c.rank * count,
-                                (uint64_t)c.n * count);
+        st = rg__call_check_part(&c, send, recv, count);
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
 }

@@ -106,11 +106,6 @@ char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base)
     return rg__json_text(j);
 }
 
-char *rg__proposal_text(const rg__proposal *p)
-{
-    return rg__proposal_difference(p, NULL);
-}
-
 /* A base is written out in full, so a reader needs no third proposal. */
 const rg__proposal *rg__proposal_base(const rg__snapshot *snap,
                                       const rg__proposal *p)

@@ -385,9 +385,8 @@ const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap);
 char *rg__meta_text(const rg__meta *meta);
 char *rg__host_text(const rg__host_record *host);
 char *rg__cur_text(const rg__cur *cur);
-char *rg__proposal_text(const rg__proposal *p);
-/* The same as the difference to a base, which is to be there wherever this is
- * read; NULL: all of it. */
+/* As the difference to a base, which must be there wherever this is read; NULL:
+ * all of it. */
 char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base);
 /* A base that makes it much shorter; NULL: none, or it is short already. */
 const rg__proposal *rg__proposal_base(const rg__snapshot *snap,

@@ -555,19 +555,6 @@ rg_status rg__checkpoint_end(const rg__checkpoint_writing *w)
     return st;
 }
 
-rg_status rg__checkpoint_write(const rg__checkpoint_writing *w)
-{
-    rg_status st = rg__checkpoint_begin(w);
-    if (st != RG_OK)
-        return st;
-    st = rg__checkpoint_put(w);
-    if (st == RG_OK)
-        st = rg__checkpoint_end(w);
-    if (st != RG_OK)
-        rg__checkpoint_drop(w->dir, w->checkpoint);
-    return st;
-}
-
 /* ----------------------------------------------------------------- sealing */
 
 static void remove_file(const char *dir, const char *name)

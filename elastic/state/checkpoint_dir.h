@@ -90,9 +90,6 @@ rg_status rg__checkpoint_end(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
                                   uint32_t file);
 
-/* All three; if one fails the file is removed. */
-rg_status rg__checkpoint_write(const rg__checkpoint_writing *w);
-
 /* Give it its final name, sync that too, and then remove those beyond the
  * newest `keep` and each .part that is no newer. ERR_INVALID: another job was
  * faster. */

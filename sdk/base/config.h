@@ -94,10 +94,6 @@ rg_status rg__cfg_set(rg__cfg *cfg, const char *name, const char *text,
  * ERR_INVALID in the file; else such names may belong to another program. */
 rg_status rg__cfg_read(rg__cfg *cfg, char *const *environment, bool knows_all);
 
-/* Lines `name = value`; # begins a comment; a name as in the flag or in the
- * variable. */
-rg_status rg__cfg_read_file(rg__cfg *cfg, const char *path, bool knows_all);
-
 /* All settings, in the order of the tables. */
 size_t rg__cfg_count(const rg__cfg *cfg);
 rg__cfg_item rg__cfg_at(const rg__cfg *cfg, size_t i);

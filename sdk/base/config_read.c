@@ -50,7 +50,9 @@ static rg_status take_line(rg__cfg *cfg, char *line, const char *where,
     return rg__cfg_set(cfg, name, trim(eq + 1), RG__CFG_FILE, where);
 }
 
-rg_status rg__cfg_read_file(rg__cfg *cfg, const char *path, bool knows_all)
+/* Lines `name = value`; # begins a comment; a name as in the flag or in the
+ * variable. */
+static rg_status read_file(rg__cfg *cfg, const char *path, bool knows_all)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL)
@@ -121,7 +123,7 @@ rg_status rg__cfg_read(rg__cfg *cfg, char *const *environment, bool knows_all)
         if (strncmp(*v, file_variable, strlen(file_variable)) != 0)
             st = take_variable(cfg, *v, knows_all);
         else
-            st = rg__cfg_read_file(cfg, value, knows_all);
+            st = read_file(cfg, value, knows_all);
         if (st != RG_OK)
             return st;
     }

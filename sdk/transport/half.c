@@ -304,20 +304,18 @@ typedef void (*sum_fn)(const rg__half_sum *, void *, const void *const *, int,
                        size_t);
 
 typedef struct way {
-    const char *name;
     widen_fn f16_widen, bf16_widen;
     narrow_fn f16_narrow, bf16_narrow;
     sum_fn sum;
 } way;
 
-static const way ways[] = {
-    {"plain C", f16_widen_plain, bf16_widen_plain, f16_narrow_plain,
-     bf16_narrow_plain, sum_plain},
+static const way ways[] = {{f16_widen_plain, bf16_widen_plain, f16_narrow_plain,
+                            bf16_narrow_plain, sum_plain},
 #ifdef RG_X86
-    {"F16C and AVX2", f16_widen_f16c, bf16_widen_avx2, f16_narrow_f16c,
-     bf16_narrow_avx2, sum_avx2},
-    {"F16C and AVX-512", f16_widen_f16c, bf16_widen_avx512, f16_narrow_f16c,
-     bf16_narrow_avx512, sum_avx512}
+                           {f16_widen_f16c, bf16_widen_avx2, f16_narrow_f16c,
+                            bf16_narrow_avx2, sum_avx2},
+                           {f16_widen_f16c, bf16_widen_avx512, f16_narrow_f16c,
+                            bf16_narrow_avx512, sum_avx512}
 #endif
 };
 
@@ -350,11 +348,6 @@ int rg__half_ways(void)
         atomic_store_explicit(&found, n, memory_order_relaxed);
     }
     return n;
-}
-
-const char *rg__half_way_name(int i)
-{
-    return ways[i].name;
 }
 
 void rg__half_widen_by(int i, rg_type type, float *out, const void *in,

@@ -29,7 +29,6 @@ bool rg__half_sums_at_once(void);
 
 /* The ways that this processor has: 0 is plain C, the last one is used. */
 int rg__half_ways(void);
-const char *rg__half_way_name(int way);
 void rg__half_widen_by(int way, rg_type type, float *out, const void *in,
                        size_t n);
 void rg__half_narrow_by(int way, rg_type type, void *out, const float *in,

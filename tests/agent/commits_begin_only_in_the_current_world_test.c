@@ -29,7 +29,7 @@ static void put_generation(etcd_server *server, uint64_t g, bool is_announced)
                             .host = &host,
                             .host_count = 1};
     snprintf(key, sizeof key, "all/gen/%016llx", (unsigned long long)g);
-    keys_put(server, key, rg__proposal_text(&p));
+    keys_put(server, key, rg__proposal_difference(&p, NULL));
 }
 
 static void put_cur(etcd_server *server, uint64_t g, rg__gen_phase phase)

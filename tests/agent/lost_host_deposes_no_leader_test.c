@@ -33,7 +33,8 @@ static void put_world(etcd_server *server)
     }
     keys_put_meta(server, HOSTS);
     keys_put_leader(server, LEADER);
-    keys_put(server, "all/gen/0000000000000001", rg__proposal_text(&p));
+    keys_put(server, "all/gen/0000000000000001",
+             rg__proposal_difference(&p, NULL));
     keys_put(server, "all/line/0000000000000001", rg__line_text(&line));
     keys_put(server, "all/cur", rg__cur_text(&cur));
 }

@@ -91,17 +91,17 @@ contains
 
     subroutine exchanges
         integer(int32) :: own(2, 3), mpis(6 * size_of_world)
-        integer(int32) :: everybodys(6 * size_of_world)
+        integer(int32) :: all_ranks(6 * size_of_world)
         real(real64) :: x(4), parts(4 * size_of_world)
         integer :: i
         own = reshape([(100 * rank + i, i = 1, 6)], [2, 3])
-        call rg_allgather(world, own, everybodys)
+        call rg_allgather(world, own, all_ranks)
         call MPI_Allgather(own, 6, MPI_INTEGER4, mpis, 6, MPI_INTEGER4, &
             MPI_COMM_WORLD)
-        call claim(all_equal(everybodys, mpis), "allgather")
-        everybodys = 0
-        call rg_gather(world, own, everybodys, 1)
-        if (rank == 1) call claim(all_equal(everybodys, mpis), "gather")
+        call claim(all_equal(all_ranks, mpis), "allgather")
+        all_ranks = 0
+        call rg_gather(world, own, all_ranks, 1)
+        if (rank == 1) call claim(all_equal(all_ranks, mpis), "gather")
         x = rank
         call rg_broadcast(world, x, 1)
         call claim(all(x == 1), "broadcast")
@@ -109,16 +109,16 @@ contains
         call rg_scatter(world, parts, x, 0)
         call claim(all(x == parts(4 * rank + 1:4 * rank + 4)), "scatter")
         mpis = [(1000 * rank + i, i = 1, 6 * size_of_world)]
-        call rg_alltoall(world, mpis, everybodys)
+        call rg_alltoall(world, mpis, all_ranks)
         call MPI_Alltoall(MPI_IN_PLACE, 6, MPI_INTEGER4, mpis, 6, &
             MPI_INTEGER4, MPI_COMM_WORLD)
-        call claim(all_equal(everybodys, mpis), "alltoall")
+        call claim(all_equal(all_ranks, mpis), "alltoall")
     end subroutine
 
     ! Rank r has r + 1 elements.
     subroutine started
         real(real64), target :: own(rank + 1), scaled(2), once(2)
-        real(real64), allocatable, target :: everybodys(:), again(:)
+        real(real64), allocatable, target :: all_ranks(:), again(:)
         integer(int64) :: counts(size_of_world), places(size_of_world)
         integer(int64) :: mine(size_of_world)
         type(rg_request) :: requests(3)
@@ -127,10 +127,10 @@ contains
         counts = [(i, i = 1, size_of_world)]
         places = [(sum(counts(i + 1:)), i = 1, size_of_world)] ! backwards
         total = int(sum(counts))
-        allocate (everybodys(total), again(total))
+        allocate (all_ranks(total), again(total))
         own = rank
         once = rank + 1
-        call rg_allgatherv_start(world, own, everybodys, counts, requests(1))
+        call rg_allgatherv_start(world, own, all_ranks, counts, requests(1))
         call rg_allgatherv_start(world, own, again, counts, requests(2), &
             places)
         call rg_allreduce_start(world, once, scaled, RG_SUM, requests(3), &
@@ -144,7 +144,7 @@ contains
         do i = 1, size_of_world
             associate (first => int(sum(counts(:i - 1))), &
                        place => int(places(i)), n => int(counts(i)))
-                call claim(all(everybodys(first + 1:first + n) == i - 1), &
+                call claim(all(all_ranks(first + 1:first + n) == i - 1), &
                     "allgatherv")
                 call claim(all(again(place + 1:place + n) == i - 1), &
                     "allgatherv with places")
@@ -156,7 +156,7 @@ contains
         mine = rank + 1
         deallocate (again)
         allocate (again((rank + 1) * size_of_world))
-        call rg_alltoallv_start(world, everybodys, counts, again, mine, &
+        call rg_alltoallv_start(world, all_ranks, counts, again, mine, &
             requests(1))
         call rg_broadcast_start(world, once, requests(2), &
             rg_op_params(root=1))
@@ -166,13 +166,13 @@ contains
         call claim(all(once == 2), "broadcast with a root in params")
         call rg_group_start(ctx)
         call rg_allreduce_start(world, once, scaled, RG_PROD, requests(1))
-        call rg_allreduce_start(world, own(1), everybodys(1), RG_MAX, &
+        call rg_allreduce_start(world, own(1), all_ranks(1), RG_MAX, &
             requests(2))
         call rg_group_end(ctx)
         call rg_wait(requests(1))
         call rg_wait(requests(2))
         call claim(all(scaled == 2.0 ** size_of_world) .and. &
-            everybodys(1) == size_of_world - 1, "operations of a group")
+            all_ranks(1) == size_of_world - 1, "operations of a group")
     end subroutine
 
     subroutine mistakes

@@ -85,7 +85,7 @@ static void write_of_generations(const rg__snapshot *s, keys *all)
 {
     for (int i = 0; i < s->gens; i++)
         add_text(all, KEY(GEN, s->gen[i].generation),
-                 rg__proposal_text(&s->gen[i]));
+                 rg__proposal_difference(&s->gen[i], NULL));
     for (int i = 0; i < s->lines; i++)
         add_text(all, KEY(LINE, s->line[i].generation),
                  rg__line_text(&s->line[i]));
@@ -219,7 +219,7 @@ static void check_plan(const job *j, const rg__plan *plan)
     if (plan->kind == RG__PLAN_PROPOSE) {
         check_proposal(j, &plan->proposal);
         add_text(all, KEY(GEN, plan->proposal.generation),
-                 rg__proposal_text(&plan->proposal));
+                 rg__proposal_difference(&plan->proposal, NULL));
     } else if (plan->kind == RG__PLAN_DECIDE) {
         check_line(j, &plan->line);
         add_text(all, KEY(LINE, plan->line.generation),

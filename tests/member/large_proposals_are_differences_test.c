@@ -71,7 +71,8 @@ static void a_difference_is_read_back(void)
     fill(&before, 2, 0, HOSTS);
     fill(&now, 5, 0, HOSTS);
     change(&now);
-    char *whole = rg__proposal_text(&before), *all = rg__proposal_text(&now);
+    char *whole = rg__proposal_difference(&before, NULL),
+         *all = rg__proposal_difference(&now, NULL);
     char *little = rg__proposal_difference(&now, &before);
     CHECK(strlen(little) < strlen(all) / 10);
     const rg__kv both[] = {kv("/j/all/gen/0000000000000002", whole),
@@ -98,7 +99,7 @@ static void a_run_ends_with_its_base(void)
     static const char *const members[] = {"101", "-101", "100,1", "0", "1,-9"};
     rg__proposal before;
     fill(&before, 2, 0, HOSTS);
-    char *whole = rg__proposal_text(&before);
+    char *whole = rg__proposal_difference(&before, NULL);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         char text[200];
         rg__snapshot s;

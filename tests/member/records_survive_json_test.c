@@ -64,7 +64,7 @@ static void a_job_is_read_back(void)
                                .by = "h",
                                .link = "k"};
     char *texts[] = {
-        rg__host_text(&host),  rg__proposal_text(&p),
+        rg__host_text(&host),  rg__proposal_difference(&p, NULL),
         rg__line_text(&line),  rg__reason_text(&reason),
         rg__ack_text(&ack),    rg__begun_text(UINT64_C(0xa000000000000001)),
         rg__drain_text(&leave)};

@@ -96,7 +96,9 @@ int main(void)
     rg__checkpoint_lay_out(&c);
     const rg__checkpoint_writing w = {
         .dir = dir, .checkpoint = &c, .data = data};
-    CHECK_OK(rg__checkpoint_write(&w));
+    CHECK_OK(rg__checkpoint_begin(&w));
+    CHECK_OK(rg__checkpoint_put(&w));
+    CHECK_OK(rg__checkpoint_end(&w));
     CHECK_OK(rg__checkpoint_seal(dir, &c, 2));
 
     rg__checkpoint_file file;

@@ -267,7 +267,8 @@ static void kill_helpers(const rg__agent *a)
         kill(-h->pid, SIGKILL);
 }
 
-void rg__launch_end(rg__agent *a)
+/* Nothing of the launch may live here any more. */
+static void end_launch(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
     if (l->is_over || l->number == 0)
@@ -303,7 +304,7 @@ void rg__launch_broke(rg__agent *a, rg__broke_by by, int code,
     va_end(args);
     rg__log(RG__INFO, "agent", "launch %llu can't go on: %s",
             (unsigned long long)l->number, a->launch.why);
-    rg__launch_end(a);
+    end_launch(a);
     a->on->swept(a); /* the record says that it broke */
 }
 
@@ -363,7 +364,7 @@ void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation)
         return;
     if (a->launches->detected_ns == 0)
         a->launches->detected_ns = rg__now_ns();
-    rg__launch_end(a);
+    end_launch(a);
 }
 
 /* ------------------------------------------------------------------ follow */
@@ -382,7 +383,7 @@ static void take_over(rg__agent *a)
 static void see_launch(rg__agent *a, const rg__mpirun *run)
 {
     struct rg__launches *l = a->launches;
-    rg__launch_end(a); /* of the one before, if its end was not seen */
+    end_launch(a); /* of the one before, if its end was not seen */
     l->number = run->number;
     l->is_over = false;
     l->begun_ns = rg__now_ns();
@@ -405,7 +406,7 @@ void rg__mpirun_follow(rg__agent *a)
     if (run->number > l->number)
         see_launch(a, run);
     if (run->is_over)
-        rg__launch_end(a);
+        end_launch(a);
 }
 
 /* ----------------------------------------------------------------- telling */

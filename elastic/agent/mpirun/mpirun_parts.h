@@ -30,9 +30,7 @@ struct rg__launches {
     rg__timer *left;                    /* for ranks to end by themselves */
 };
 
-/* mpirun.c: nothing of the launch is to live here any more. */
-void rg__launch_end(rg__agent *a);
-/* It can't go on; the first reason counts. code: of the rank that has failed,
+/* mpirun.c: the launch can't go on; the first reason counts. code: of the rank that has failed,
  * 0: none is known. */
 void rg__launch_broke(rg__agent *a, rg__broke_by by, int code,
                       const char *format, ...)
