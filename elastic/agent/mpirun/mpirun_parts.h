@@ -30,8 +30,8 @@ struct rg__launches {
     rg__timer *left;                    /* for ranks to end by themselves */
 };
 
-/* mpirun.c: the launch can't go on; the first reason counts. code: of the rank that has failed,
- * 0: none is known. */
+/* mpirun.c: the launch can't go on; the first reason counts. code: of the rank
+ * that has failed, 0: none is known. */
 void rg__launch_broke(rg__agent *a, rg__broke_by by, int code,
                       const char *format, ...)
     __attribute__((format(printf, 4, 5)));
