@@ -81,10 +81,27 @@ rg_status rg__choice_read(const char *text, rg__chosen *chosen)
     return st;
 }
 
-bool rg__choice_pays(rg__kind kind, int n, uint64_t bytes)
+static const struct offered *find(rg__kind kind)
 {
-    for (size_t i = 0; i < OFFERED; i++)
-        if (offered[i].kind == kind)
-            return bytes >= offered[i].bytes && n >= offered[i].members;
-    return false;
+    size_t i = 0;
+    while (offered[i].kind != kind)
+        i++;
+    return &offered[i];
+}
+
+static bool has_bit(int32_t bits, rg__kind kind)
+{
+    return (bits >> kind & 1) != 0;
+}
+
+bool rg__choice_has(rg__kind kind, uint64_t bytes)
+{
+    return has_bit(rg__chosen_here.on, kind) &&
+           (has_bit(rg__chosen_here.always, kind) ||
+            bytes >= find(kind)->bytes);
+}
+
+bool rg__choice_suits(rg__kind kind, int n)
+{
+    return has_bit(rg__chosen_here.always, kind) || n >= find(kind)->members;
 }

@@ -29,8 +29,10 @@ typedef struct rg__chosen {
 /* choice.c: names that REGROUP_INTERPOSE may have; NULL: nothing is chosen.
  * ERR_INVALID: an unknown one. */
 rg_status rg__choice_read(const char *text, rg__chosen *chosen);
-/* Is native faster for so many bytes of each of n members? */
-bool rg__choice_pays(rg__kind kind, int n, uint64_t bytes);
+/* Is native wanted for so many bytes that one member gives to another? */
+bool rg__choice_has(rg__kind kind, uint64_t bytes);
+/* Among so many members? */
+bool rg__choice_suits(rg__kind kind, int n);
 
 /* begin.c: of this process; nothing before MPI_Init and after MPI_Finalize. */
 extern rg__chosen rg__chosen_here;
@@ -58,9 +60,9 @@ typedef struct rg__native_set {
     bool is_over;   /* a member was lost */
 } rg__native_set;
 
-/* The set of a communicator for a call of that kind, which all of its ranks
- * make; NULL: the call goes to MPI. */
-rg__native_set *rg__native_set_of(MPI_Comm comm, rg__kind kind);
+/* The set of a communicator, for a call that all of its ranks make and that
+ * native may carry; NULL: it goes to MPI. */
+rg__native_set *rg__native_set_of(MPI_Comm comm);
 
 /* The attribute's delete function. */
 int rg__native_set_free(MPI_Comm comm, int keyval, void *value, void *extra);

@@ -12,30 +12,28 @@ typedef struct facts {
     MPI_Comm comm;
 } facts;
 
-static bool is_wanted(const rg__native_set *set, rg__kind kind, uint64_t bytes)
+/* What costs least is asked first: a call that MPI keeps is not to be slower.
+ * MPI packs by int, so the data of all ranks together must fit. */
+static rg__native_set *find_set(const rg__coll *o, uint64_t bytes,
+                                MPI_Comm comm)
 {
-    return (rg__chosen_here.always >> kind & 1) != 0 ||
-           rg__choice_pays(kind, set->n, bytes);
+    rg__native_set *set =
+        rg__choice_has(o->kind, bytes) ? rg__native_set_of(comm) : NULL;
+    return set != NULL && rg__choice_suits(o->kind, set->n) && o->root >= 0 &&
+                   o->root < set->n && bytes <= INT32_MAX / (uint64_t)set->n
+               ? set
+               : NULL;
 }
 
-/* MPI packs by int: the data of all ranks together must fit. */
-static bool is_choice(const rg__native_set *set, rg__kind kind, uint64_t bytes)
-{
-    return bytes > 0 && bytes <= INT32_MAX / (uint64_t)set->n &&
-           is_wanted(set, kind, bytes);
-}
-
-/* Bytes that one rank gives to another. */
+/* count elements are what one rank gives to another. */
 static facts find(rg__kind kind, MPI_Count count, MPI_Datatype type, int root,
                   MPI_Comm comm)
 {
     uint64_t bytes = 0;
     facts f = {.comm = comm,
-               .set = rg__native_set_of(comm, kind),
                .coll = {.kind = kind, .type = RG_U8, .root = root}};
-    if (f.set != NULL && (!rg__types_bytes(count, type, &bytes) || root < 0 ||
-                          root >= f.set->n || !is_choice(f.set, kind, bytes)))
-        f.set = NULL;
+    if (rg__types_bytes(count, type, &bytes) && bytes > 0)
+        f.set = find_set(&f.coll, bytes, comm);
     f.coll.count = bytes;
     return f;
 }
@@ -43,10 +41,12 @@ static facts find(rg__kind kind, MPI_Count count, MPI_Datatype type, int root,
 static facts find_reduction(rg__kind kind, MPI_Count count, MPI_Datatype type,
                             MPI_Op op, int root, MPI_Comm comm)
 {
-    facts f = find(kind, count, type, root, comm);
-    f.coll.count = (uint64_t)count;
-    if (f.set != NULL && !rg__types_find(type, op, &f.coll.type, &f.coll.op))
-        f.set = NULL;
+    uint64_t bytes = 0;
+    facts f = {.comm = comm,
+               .coll = {.kind = kind, .root = root, .count = (uint64_t)count}};
+    if (rg__types_bytes(count, type, &bytes) && bytes > 0 &&
+        rg__types_find(type, op, &f.coll.type, &f.coll.op))
+        f.set = find_set(&f.coll, bytes, comm);
     return f;
 }
 
@@ -256,11 +256,8 @@ static bool scatter(side own, side whole, int root, MPI_Comm comm, int *code_p)
 
 int MPI_Barrier(MPI_Comm comm)
 {
-    facts f = {.comm = comm,
-               .set = rg__native_set_of(comm, RG__BARRIER),
-               .coll = {.kind = RG__BARRIER}};
-    if (f.set != NULL && !is_wanted(f.set, RG__BARRIER, 0))
-        f.set = NULL;
+    facts f = {.comm = comm, .coll = {.kind = RG__BARRIER}};
+    f.set = find_set(&f.coll, 0, comm);
     return passes(&f) ? PMPI_Barrier(comm) : carry(&f, NULL, NULL);
 }
 

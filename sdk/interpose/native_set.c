@@ -1,6 +1,6 @@
-/* The native set of a communicator: made at its CALLS-th interposed call, so
- * that a short-lived one costs nothing, and kept in an attribute, which MPI
- * deletes on whatever way the communicator ends.
+/* The native set of a communicator: made at the CALLS-th call that native may
+ * carry, so that a short-lived one costs nothing, and kept in an attribute,
+ * which MPI deletes on whatever way the communicator ends.
  *
  * It is made inside a collective call of the communicator, by collectives of
  * its own, which all of its ranks make at this point. Its memory is a segment
@@ -171,11 +171,11 @@ static rg__native_set *note(MPI_Comm comm)
     return set;
 }
 
-rg__native_set *rg__native_set_of(MPI_Comm comm, rg__kind kind)
+rg__native_set *rg__native_set_of(MPI_Comm comm)
 {
     rg__native_set *set = NULL;
     int is_there = 0;
-    if ((rg__chosen_here.on >> kind & 1) == 0 || comm == MPI_COMM_NULL ||
+    if (comm == MPI_COMM_NULL ||
         PMPI_Comm_get_attr(comm, rg__interpose_keyval, &set, &is_there) !=
             MPI_SUCCESS)
         return NULL;

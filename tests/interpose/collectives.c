@@ -220,6 +220,22 @@ static void of_mpi_alone(void)
     MPI_Op_free(&op);
 }
 
+/* Counts of MPI_Count on some ranks, of int on others. */
+static void large_counts(void)
+{
+#if MPI_VERSION >= 4
+    for (int i = 0; i < 20; i++) {
+        begin(MPI_INT, 500, 7);
+        PMPI_Allreduce(give, by_mpi, 500, MPI_INT, MPI_SUM, comm);
+        if (rank % 2)
+            MPI_Allreduce_c(give, interposed, 500, MPI_INT, MPI_SUM, comm);
+        else
+            MPI_Allreduce(give, interposed, 500, MPI_INT, MPI_SUM, comm);
+        compare("allreduce_c", "int", "sum", 500, 0);
+    }
+#endif
+}
+
 static void all_of(MPI_Comm of)
 {
     comm = of;
@@ -228,6 +244,7 @@ static void all_of(MPI_Comm of)
     all_moves();
     all_reductions();
     of_mpi_alone();
+    large_counts();
 }
 
 int main(int argc, char **argv)
