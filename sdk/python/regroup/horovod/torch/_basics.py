@@ -1,0 +1,241 @@
+"""init, ranks and process sets, by Horovod's names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import typing
+
+from ..._context import Context, current
+from ..._context import init as _init
+from ..._errors import Invalid
+from ..._mpi import mpi_threads_supported
+from ..._sets import Set
+from ._queue import Queue
+
+
+def _context() -> Context:
+    found = current()
+    if found is None:
+        raise ValueError("Horovod has not been initialized; use hvd.init().")
+    return found
+
+
+class ProcessSet:
+    """Some ranks, which run operations of their own."""
+
+    def __init__(self, ranks_or_comm: typing.Any) -> None:
+        self.process_set_id: typing.Optional[int] = None
+        self.ranks: typing.Optional[typing.List[int]] = None
+        self._comm = None
+        if hasattr(ranks_or_comm, "Get_rank"):
+            self._comm = ranks_or_comm
+        elif ranks_or_comm is not None:
+            self.ranks = sorted(set(ranks_or_comm))
+        self._members: typing.Optional[Set] = None
+        self._queue: typing.Optional[Queue] = None
+
+    def make(self) -> None:
+        """The sets, on all ranks of the world together."""
+        ctx = _context()
+        if self._comm is not None:
+            self._members = ctx.set_of(self._comm)
+            made = self._members
+            self.ranks = made.translate(range(made.size), ctx.world)
+        ranks = list(range(ctx.size)) if self.ranks is None else self.ranks
+        name = hashlib.blake2b(repr(self.ranks).encode(),
+                               digest_size=8).hexdigest()
+        if self.ranks is None:
+            self._members = ctx.world
+        elif self._members is None:
+            self._members = ctx.set(ranks, "hvd." + name)
+        if self.ranks is None and ctx.is_elastic:
+            rounds = ctx.set_by(lambda: 0, "hvd.rounds")
+        else:
+            rounds = ctx.set(ranks, "hvd.r." + name)
+        if self._members.rank >= 0:
+            self._queue = Queue(rounds)
+        self.process_set_id = self._members.id
+
+    def remove(self) -> None:
+        """Give the set back."""
+        if self._members is not None:
+            self._members.destroy()
+        self._members = self._queue = self.process_set_id = None
+
+    @property
+    def members(self) -> Set:
+        """The Set."""
+        if self._members is None:
+            if self.ranks is None and self._comm is None:
+                _context()
+            raise ValueError(f"{self} is not there; call hvd.add_process_set")
+        return self._members
+
+    @property
+    def queue(self) -> Queue:
+        """Its operations."""
+        if self._queue is None:
+            raise ValueError(f"this rank is not in {self}")
+        return self._queue
+
+    def rank_of(self, world_rank: int) -> int:
+        """A rank of the world, such as a root, in this set."""
+        if self.ranks is None:
+            return world_rank
+        if world_rank not in self.ranks:
+            raise Invalid(f"rank {world_rank} is not in {self}")
+        return self.ranks.index(world_rank)
+
+    def size(self) -> int:
+        """How many ranks it has."""
+        return self.members.size
+
+    def rank(self) -> int:
+        """This rank in it."""
+        return self.members.rank
+
+    def included(self) -> bool:
+        """Whether this rank is in it."""
+        return self.members.rank >= 0
+
+    def __repr__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, " \
+            f"ranks={self.ranks})"
+
+
+global_process_set = ProcessSet(None)
+
+
+def init(comm: typing.Any = None, process_sets: typing.Any = None, *,
+         elastic: typing.Optional[bool] = None) -> None:
+    """Join the job. elastic: workers may come and go; without it, whether
+    HOROVOD_ELASTIC is 1."""
+    if current() is not None:
+        return
+    if elastic is None:
+        elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
+    if isinstance(comm, (list, tuple)) and comm:
+        raise Invalid("init got a list of ranks; make a ProcessSet of them")
+    ctx = _init(comm or None, elastic=elastic)
+    if elastic and not ctx.world_wait():
+        return  # this worker joins a running job
+    if elastic:
+        ctx.on_leave.append(_forget)
+    _made()
+    if isinstance(process_sets, (list, tuple)):
+        for one in process_sets:
+            add_process_set(one)
+
+
+def _forget() -> None:
+    """Sets are made again in the next generation."""
+    for one in _added:
+        one._members = one._queue = None  # pylint: disable=protected-access
+    _added.clear()
+
+
+def _made() -> None:
+    if current() is not None and global_process_set._members is None:
+        global_process_set.make()
+        _added.append(global_process_set)
+
+
+_added: typing.List[ProcessSet] = []
+
+
+def add_process_set(process_set: typing.Any) -> ProcessSet:
+    """Make a set, on all ranks together; ranks will do."""
+    found = process_set if isinstance(process_set, ProcessSet) \
+        else ProcessSet(process_set)
+    if found.process_set_id is not None:
+        raise ValueError(f"{found} is there already")
+    found.make()
+    _added.append(found)
+    return found
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Give a set back, on all ranks together."""
+    if process_set is global_process_set or \
+            process_set.process_set_id is None:
+        return False
+    process_set.remove()
+    _added.remove(process_set)
+    return True
+
+
+def shutdown() -> None:
+    """Leave the job."""
+    found = current()
+    if found is not None:
+        _forget()
+        found.finalize()
+
+
+def is_initialized() -> bool:
+    """Whether init was called, and shutdown was not."""
+    return current() is not None
+
+
+def size() -> int:
+    """Workers; 1 while this one joins a running job."""
+    return max(1, _context().size)
+
+
+def rank() -> int:
+    """This worker's rank; -1 while it joins a running job."""
+    return _context().rank
+
+
+def local_size() -> int:
+    """Workers on this host."""
+    return max(1, _context().local_size)
+
+
+def local_rank() -> int:
+    """Rank among the workers of this host."""
+    ctx = _context()
+    return ctx.local_rank if ctx.rank >= 0 else ctx.slot
+
+
+def cross_size() -> int:
+    """Hosts."""
+    return max(1, _context().host_count)
+
+
+def cross_rank() -> int:
+    """The number of this host."""
+    return max(0, _context().host_index)
+
+
+def is_homogeneous() -> bool:
+    """Whether all hosts have equally many workers."""
+    ctx = _context()
+    return ctx.local_size * ctx.host_count == ctx.size
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Not there."""
+    del mark_cycles
+    raise NotImplementedError(f"no timeline is written to {file_path}")
+
+
+def stop_timeline() -> None:
+    """None was started."""
+
+
+def _no() -> bool:
+    return False
+
+
+mpi_enabled = mpi_built = gloo_enabled = gloo_built = _no
+nccl_built = ddl_built = ccl_built = cuda_built = rocm_built = _no
+
+__all__ = [
+    "ProcessSet", "add_process_set", "ccl_built", "cross_rank", "cross_size",
+    "cuda_built", "ddl_built", "global_process_set", "gloo_built",
+    "gloo_enabled", "init", "is_homogeneous", "is_initialized", "local_rank",
+    "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported",
+    "nccl_built", "rank", "remove_process_set", "rocm_built", "shutdown",
+    "size", "start_timeline", "stop_timeline"]

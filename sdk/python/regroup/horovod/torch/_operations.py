@@ -1,0 +1,468 @@
+"""Operations, by Horovod's names: blocking, asynchronous, in place, grouped.
+
+Names that are not given are counted, so that unnamed operations match in the
+order of their calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+import typing
+
+import torch
+
+from ..._abi import Op
+from ..._errors import Invalid, Unsupported
+from ...torch import _functions as plain
+from ...torch._group import as_moved, dense, returned
+from ._basics import ProcessSet, global_process_set
+from ._queue import Operation
+
+Tensor = torch.Tensor
+Tensors = typing.Sequence[Tensor]
+
+Average, Sum, Adasum = "Average", "Sum", "Adasum"
+Min, Max, Product = "Min", "Max", "Product"
+_OPS = {Average: Op.AVG, Sum: Op.SUM, Min: Op.MIN, Max: Op.MAX,
+        Product: Op.PROD}
+
+
+# ------------------------------------------------------------ compression
+
+class Compressor:
+    """How a tensor travels."""
+
+    wire: typing.Optional[str] = None
+
+    @staticmethod
+    def compress(tensor: Tensor) -> typing.Tuple[Tensor, typing.Any]:
+        """The tensor to send, and what decompress needs."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: Tensor, ctx: typing.Any) -> Tensor:
+        """The other way."""
+        del ctx
+        return tensor
+
+
+class _Half(Compressor):
+    wire = "f16"
+
+    @staticmethod
+    def compress(tensor: Tensor) -> typing.Tuple[Tensor, typing.Any]:
+        return (tensor.half() if tensor.is_floating_point() else tensor,
+                tensor.dtype)
+
+    @staticmethod
+    def decompress(tensor: Tensor, ctx: typing.Any) -> Tensor:
+        return tensor.to(ctx)
+
+
+class Compression:
+    """The ways that there are."""
+
+    none = Compressor
+    fp16 = _Half
+
+
+# ---------------------------------------------------------------- handles
+
+_handles: typing.Dict[int, typing.Tuple[ProcessSet, Operation]] = {}
+_numbers = itertools.count()
+_unnamed: typing.Dict[str, itertools.count] = {}
+
+
+def _start(kind: str, name: typing.Optional[str], members: ProcessSet,
+           start: typing.Callable) -> int:
+    if name is None:
+        counter = _unnamed.setdefault(f"{kind}.{members.ranks}",
+                                      itertools.count(1))
+        name = f"noname.{next(counter)}"
+    handle = next(_numbers)
+    _handles[handle] = members, members.queue.add(f"{kind}.{name}", start)
+    return handle
+
+
+def _operation(handle: int) -> typing.Tuple[ProcessSet, Operation]:
+    if handle not in _handles:
+        raise ValueError(f"handle {handle} is not there, or was waited for")
+    return _handles[handle]
+
+
+def poll(handle: int) -> bool:
+    """Whether synchronize would return at once; it may wait until the other
+    ranks poll or wait, too."""
+    members, operation = _operation(handle)
+    return members.queue.poll(operation)
+
+
+def synchronize(handle: int) -> typing.Any:
+    """Wait for an operation; its result."""
+    members, operation = _operation(handle)
+    del _handles[handle]
+    members.queue.need(operation)
+    return operation.result()
+
+
+def _op(average: typing.Optional[bool], op: typing.Optional[str]) -> Op:
+    if average is not None:
+        if op is not None:
+            raise ValueError("The op parameter supersedes average. Please "
+                             "provide only one of them.")
+        op = Average if average else Sum
+    if op == Adasum:
+        raise Unsupported("allreduce got op=Adasum, which is not there; use "
+                          "Average")
+    if op is not None and op not in _OPS:
+        raise Invalid(f"{op!r} is no operation; give hvd.Sum or the like")
+    return _OPS[op or Average]
+
+
+# -------------------------------------------------------------- allreduce
+
+def _reduced(kind: str, tensors: Tensors, outputs: typing.Optional[Tensors],
+             name: typing.Optional[str], op: Op, prescale: float,
+             postscale: float, members: ProcessSet,
+             compression: typing.Any = Compression.none,
+             is_one: bool = True) -> int:
+    """The results are new tensors, or in outputs."""
+    def start() -> typing.Callable[[], typing.Any]:
+        sent = [compression.compress(one.detach()) for one in tensors]
+        used = [dense(one) if outputs is not None and one.data_ptr() ==
+                own.data_ptr() else dense(one).clone()
+                for (one, _), own in zip(sent, tensors)]
+        requests = [members.members.start_allreduce(
+            one, one, op=op, prescale=prescale, postscale=postscale)
+            for one in used]
+
+        def finish() -> typing.Any:
+            for request in requests:
+                request.wait()
+            made = [compression.decompress(one, ctx).view(own.shape)
+                    for one, (_, ctx), own in zip(used, sent, tensors)]
+            if outputs is not None:
+                for output, one in zip(outputs, made):
+                    for to, source in returned(output, one):
+                        to.detach().copy_(source)
+                made = list(outputs)
+            return made[0] if is_one else made
+        return finish
+    return _start(kind, name, members, start)
+
+
+def allreduce_async(tensor: Tensor, average: typing.Optional[bool] = None,
+                    name: typing.Optional[str] = None,
+                    op: typing.Optional[str] = None,
+                    prescale_factor: float = 1.0,
+                    postscale_factor: float = 1.0,
+                    process_set: ProcessSet = global_process_set) -> int:
+    """Start a reduction into a new tensor."""
+    return _reduced("allreduce", [tensor], None, name, _op(average, op),
+                    prescale_factor, postscale_factor, process_set)
+
+
+def allreduce_async_(tensor: Tensor, average: typing.Optional[bool] = None,
+                     name: typing.Optional[str] = None,
+                     op: typing.Optional[str] = None,
+                     prescale_factor: float = 1.0,
+                     postscale_factor: float = 1.0,
+                     process_set: ProcessSet = global_process_set) -> int:
+    """The same in place."""
+    return _reduced("allreduce", [tensor], [tensor], name, _op(average, op),
+                    prescale_factor, postscale_factor, process_set)
+
+
+def allreduce(tensor: Tensor, average: typing.Optional[bool] = None,
+              name: typing.Optional[str] = None,
+              compression: typing.Any = Compression.none,
+              op: typing.Optional[str] = None, prescale_factor: float = 1.0,
+              postscale_factor: float = 1.0,
+              process_set: ProcessSet = global_process_set) -> Tensor:
+    """Reduce into a new tensor; autograd goes through it."""
+    kind = _op(average, op)
+
+    def start() -> typing.Callable[[], typing.Any]:
+        sent, ctx = compression.compress(tensor)
+        made = plain.allreduce(sent, op=kind, members=process_set.members,
+                               prescale=prescale_factor,
+                               postscale=postscale_factor)
+        return lambda: compression.decompress(made, ctx)
+    return synchronize(_start("allreduce", name, process_set, start))
+
+
+def allreduce_(tensor: Tensor, average: typing.Optional[bool] = None,
+               name: typing.Optional[str] = None,
+               op: typing.Optional[str] = None, prescale_factor: float = 1.0,
+               postscale_factor: float = 1.0,
+               process_set: ProcessSet = global_process_set) -> Tensor:
+    """Reduce in place."""
+    return synchronize(allreduce_async_(
+        tensor, average, name, op, prescale_factor, postscale_factor,
+        process_set))
+
+
+def grouped_allreduce_async(tensors: Tensors,
+                            average: typing.Optional[bool] = None,
+                            name: typing.Optional[str] = None,
+                            op: typing.Optional[str] = None,
+                            prescale_factor: float = 1.0,
+                            postscale_factor: float = 1.0,
+                            process_set: ProcessSet = global_process_set
+                            ) -> int:
+    """Start reductions of several tensors."""
+    return _reduced("grouped_allreduce", tensors, None, name,
+                    _op(average, op), prescale_factor, postscale_factor,
+                    process_set, is_one=False)
+
+
+def grouped_allreduce_async_(tensors: Tensors,
+                             average: typing.Optional[bool] = None,
+                             name: typing.Optional[str] = None,
+                             op: typing.Optional[str] = None,
+                             prescale_factor: float = 1.0,
+                             postscale_factor: float = 1.0,
+                             process_set: ProcessSet = global_process_set
+                             ) -> int:
+    """The same in place."""
+    return _reduced("grouped_allreduce", tensors, tensors, name,
+                    _op(average, op), prescale_factor, postscale_factor,
+                    process_set, is_one=False)
+
+
+def grouped_allreduce(tensors: Tensors,
+                      average: typing.Optional[bool] = None,
+                      name: typing.Optional[str] = None,
+                      compression: typing.Any = Compression.none,
+                      op: typing.Optional[str] = None,
+                      prescale_factor: float = 1.0,
+                      postscale_factor: float = 1.0,
+                      process_set: ProcessSet = global_process_set
+                      ) -> typing.List[Tensor]:
+    """Reduce several tensors into new ones."""
+    return synchronize(_reduced(
+        "grouped_allreduce", tensors, None, name, _op(average, op),
+        prescale_factor, postscale_factor, process_set, compression, False))
+
+
+def grouped_allreduce_(tensors: Tensors,
+                       average: typing.Optional[bool] = None,
+                       name: typing.Optional[str] = None,
+                       op: typing.Optional[str] = None,
+                       prescale_factor: float = 1.0,
+                       postscale_factor: float = 1.0,
+                       process_set: ProcessSet = global_process_set
+                       ) -> typing.List[Tensor]:
+    """The same in place."""
+    return synchronize(grouped_allreduce_async_(
+        tensors, average, name, op, prescale_factor, postscale_factor,
+        process_set))
+
+
+def sparse_allreduce_async(tensor: Tensor, name: str, op: str,
+                           process_set: ProcessSet = global_process_set
+                           ) -> typing.Callable[[], Tensor]:
+    """Start the sum or average of sparse tensors; call the result for it."""
+    kind = _op(None, op)
+    if kind not in (Op.SUM, Op.AVG):
+        raise Invalid("sparse tensors are added or averaged only")
+    coalesced = tensor.coalesce()
+    indices = allgather_async(coalesced._indices().t().contiguous(),
+                              f"{name}.indices", process_set)
+    values = allgather_async(coalesced._values(), f"{name}.values",
+                             process_set)
+
+    def wait() -> Tensor:
+        places, found = synchronize(indices), synchronize(values)
+        if kind == Op.AVG:
+            found = found / process_set.size()
+        return torch.sparse_coo_tensor(places.t(), found,
+                                       tensor.size()).coalesce()
+    return wait
+
+
+# ----------------------------------------------------- moving and scattering
+
+def _simple(kind: str, name: typing.Optional[str], members: ProcessSet,
+            call: typing.Callable[[], typing.Any]) -> int:
+    """An operation that its round runs to its end."""
+    def start() -> typing.Callable[[], typing.Any]:
+        made = call()
+        return lambda: made
+    return _start(kind, name, members, start)
+
+
+def allgather_async(tensor: Tensor, name: typing.Optional[str] = None,
+                    process_set: ProcessSet = global_process_set) -> int:
+    """Start gathering the rows of all ranks; each may have another number."""
+    return _simple("allgather", name, process_set, lambda: plain.allgather(
+        tensor, members=process_set.members))
+
+
+def allgather(tensor: Tensor, name: typing.Optional[str] = None,
+              process_set: ProcessSet = global_process_set) -> Tensor:
+    """The rows of all ranks; autograd goes through it."""
+    return synchronize(allgather_async(tensor, name, process_set))
+
+
+def grouped_allgather_async(tensors: Tensors,
+                            name: typing.Optional[str] = None,
+                            process_set: ProcessSet = global_process_set
+                            ) -> int:
+    """The same of several tensors."""
+    return _simple("grouped_allgather", name, process_set, lambda: [
+        plain.allgather(one, members=process_set.members) for one in tensors])
+
+
+def grouped_allgather(tensors: Tensors, name: typing.Optional[str] = None,
+                      process_set: ProcessSet = global_process_set
+                      ) -> typing.List[Tensor]:
+    """The rows of all ranks, of several tensors."""
+    return synchronize(grouped_allgather_async(tensors, name, process_set))
+
+
+def broadcast_async(tensor: Tensor, root_rank: int,
+                    name: typing.Optional[str] = None,
+                    process_set: ProcessSet = global_process_set) -> int:
+    """Start a broadcast into a new tensor."""
+    root = process_set.rank_of(root_rank)
+    return _simple("broadcast", name, process_set, lambda: plain.broadcast(
+        tensor, root, members=process_set.members))
+
+
+def broadcast(tensor: Tensor, root_rank: int,
+              name: typing.Optional[str] = None,
+              process_set: ProcessSet = global_process_set) -> Tensor:
+    """A new tensor with root's elements; autograd goes through it."""
+    return synchronize(broadcast_async(tensor, root_rank, name, process_set))
+
+
+def broadcast_async_(tensor: Tensor, root_rank: int,
+                     name: typing.Optional[str] = None,
+                     process_set: ProcessSet = global_process_set) -> int:
+    """Start a broadcast in place."""
+    root = process_set.rank_of(root_rank)
+
+    def start() -> typing.Callable[[], typing.Any]:
+        used = dense(tensor)
+        request = process_set.members.start_broadcast(as_moved(used), root)
+
+        def finish() -> Tensor:
+            request.wait()
+            for to, source in returned(tensor, used):
+                to.detach().copy_(source)
+            return tensor
+        return finish
+    return _start("broadcast", name, process_set, start)
+
+
+def broadcast_(tensor: Tensor, root_rank: int,
+               name: typing.Optional[str] = None,
+               process_set: ProcessSet = global_process_set) -> Tensor:
+    """Fill a tensor with root's elements."""
+    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+
+
+def alltoall_async(tensor: Tensor, splits: typing.Any = None,
+                   name: typing.Optional[str] = None,
+                   process_set: ProcessSet = global_process_set) -> int:
+    """Start sending splits[r] rows to each rank."""
+    counts = None if splits is None else \
+        [int(n) for n in torch.as_tensor(splits)]
+
+    def call() -> typing.Any:
+        found = plain.alltoall(tensor, counts, members=process_set.members)
+        return found[0] if counts is None else found
+    return _simple("alltoall", name, process_set, call)
+
+
+def alltoall(tensor: Tensor, splits: typing.Any = None,
+             name: typing.Optional[str] = None,
+             process_set: ProcessSet = global_process_set) -> typing.Any:
+    """What has come; with splits also how many rows of each rank."""
+    return synchronize(alltoall_async(tensor, splits, name, process_set))
+
+
+def reducescatter_async(tensor: Tensor, name: typing.Optional[str] = None,
+                        op: str = Average,
+                        process_set: ProcessSet = global_process_set,
+                        prescale_factor: float = 1.0,
+                        postscale_factor: float = 1.0) -> int:
+    """Start a reduction of which each rank gets its rows."""
+    kind = _op(None, op)
+    return _simple("reducescatter", name, process_set,
+                   lambda: plain.reduce_scatter(
+                       tensor, op=kind, members=process_set.members,
+                       prescale=prescale_factor, postscale=postscale_factor))
+
+
+def reducescatter(tensor: Tensor, name: typing.Optional[str] = None,
+                  compression: typing.Any = Compression.none,
+                  op: str = Average,
+                  process_set: ProcessSet = global_process_set,
+                  prescale_factor: float = 1.0,
+                  postscale_factor: float = 1.0) -> Tensor:
+    """This rank's rows of the reduction; autograd goes through it."""
+    sent, ctx = compression.compress(tensor)
+    return compression.decompress(synchronize(reducescatter_async(
+        sent, name, op, process_set, prescale_factor, postscale_factor)), ctx)
+
+
+def grouped_reducescatter_async(tensors: Tensors,
+                                name: typing.Optional[str] = None,
+                                op: str = Average,
+                                process_set: ProcessSet = global_process_set,
+                                prescale_factor: float = 1.0,
+                                postscale_factor: float = 1.0) -> int:
+    """The same of several tensors."""
+    kind = _op(None, op)
+    return _simple("grouped_reducescatter", name, process_set, lambda: [
+        plain.reduce_scatter(one, op=kind, members=process_set.members,
+                             prescale=prescale_factor,
+                             postscale=postscale_factor) for one in tensors])
+
+
+def grouped_reducescatter(tensors: Tensors,
+                          name: typing.Optional[str] = None,
+                          compression: typing.Any = Compression.none,
+                          op: str = Average,
+                          process_set: ProcessSet = global_process_set,
+                          prescale_factor: float = 1.0,
+                          postscale_factor: float = 1.0
+                          ) -> typing.List[Tensor]:
+    """This rank's rows of several reductions."""
+    sent = [compression.compress(one) for one in tensors]
+    found = synchronize(grouped_reducescatter_async(
+        [one for one, _ in sent], name, op, process_set, prescale_factor,
+        postscale_factor))
+    return [compression.decompress(one, ctx)
+            for one, (_, ctx) in zip(found, sent)]
+
+
+# ------------------------------------------------------------ without data
+
+def join(device: int = -1) -> int:
+    """This rank has no more data; until all ranks have joined it adds nothing
+    to the others' allreduces. The rank that joined last."""
+    del device
+    request = global_process_set.members.start_join()
+    global_process_set.queue.join()
+    return request.wait()
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Wait for all ranks."""
+    synchronize(_simple("barrier", None, process_set,
+                        process_set.members.barrier))
+
+
+__all__ = [
+    "Adasum", "Average", "Compression", "Max", "Min", "Product", "Sum",
+    "allgather", "allgather_async", "allreduce", "allreduce_",
+    "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async",
+    "barrier", "broadcast", "broadcast_", "broadcast_async",
+    "broadcast_async_", "grouped_allgather", "grouped_allgather_async",
+    "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async",
+    "grouped_allreduce_async_", "grouped_reducescatter",
+    "grouped_reducescatter_async", "join", "poll", "reducescatter",
+    "reducescatter_async", "sparse_allreduce_async", "synchronize"]

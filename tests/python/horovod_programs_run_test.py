@@ -1,0 +1,165 @@
+"""A program of Horovod's PyTorch interface runs with its import changed: all
+names of 0.28 are there; operations match by their names, in whatever order the
+ranks start them; grouped, in place and compressed ones, alltoall with splits,
+sparse tensors, process sets and join are right; ranks that wait for operations
+of different names are told so, and an optimizer trains. An elastic program goes
+on where its state was committed.
+
+Covers: horovod/torch/_queue.py horovod/torch/_basics.py
+horovod/torch/_operations.py horovod/torch/elastic.py"""
+import os
+import signal
+import sys
+
+import pyjob
+
+NAMES = """init shutdown is_initialized start_timeline stop_timeline size
+local_size cross_size rank local_rank cross_rank is_homogeneous
+mpi_threads_supported mpi_enabled mpi_built gloo_enabled gloo_built nccl_built
+ddl_built ccl_built cuda_built rocm_built ProcessSet global_process_set
+add_process_set remove_process_set Average Sum Adasum Min Max Product allreduce
+allreduce_async allreduce_ allreduce_async_ grouped_allreduce
+grouped_allreduce_async grouped_allreduce_ grouped_allreduce_async_
+sparse_allreduce_async allgather allgather_async grouped_allgather
+grouped_allgather_async broadcast broadcast_async broadcast_ broadcast_async_
+alltoall alltoall_async reducescatter reducescatter_async
+grouped_reducescatter grouped_reducescatter_async join barrier poll synchronize
+DistributedOptimizer SyncBatchNorm broadcast_parameters
+broadcast_optimizer_state broadcast_object allgather_object Compression elastic
+elastic.run elastic.TorchState elastic.ObjectState elastic.ElasticSampler
+HorovodInternalError HostsUpdatedInterrupt""".split()
+
+
+def by_names(hvd, torch, n, me):
+    tensors = {f"t{i}": torch.full((3,), float(i * (me + 1)))
+               for i in range(6)}
+    names = sorted(tensors, reverse=me % 2 == 1)  # another order on odd ranks
+    handles = {name: hvd.allreduce_async_(tensors[name], name=name,
+                                          op=hvd.Sum) for name in names}
+    for name in reversed(names):
+        hvd.synchronize(handles[name])
+    for i in range(6):
+        assert (tensors[f"t{i}"] == i * n * (n + 1) / 2).all()
+    handle = hvd.allgather_async(torch.full((me + 1, 2), float(me)))
+    while not hvd.poll(handle):
+        pass
+    assert len(hvd.synchronize(handle)) == n * (n + 1) // 2
+    if n > 1:
+        try:
+            hvd.allreduce(torch.ones(1), name=f"mine{me}")
+            raise AssertionError("names that differ were taken")
+        except Exception as error:
+            assert "no rank can go on" in str(error), error
+            hvd.global_process_set.queue._waiting.clear()
+
+
+def operations(hvd, torch, n, me):
+    one = torch.tensor([1.0, 2.0, 4.0])
+    assert torch.equal(hvd.allreduce(one), one)
+    assert torch.equal(hvd.allreduce(one, op=hvd.Sum, prescale_factor=2.0,
+                                     compression=hvd.Compression.fp16),
+                       2 * n * one)
+    pair = hvd.grouped_allreduce([one, one + me], op=hvd.Max)
+    assert torch.equal(pair[1], one + n - 1)
+    whole = torch.full((2,), float(me))
+    hvd.broadcast_(whole, n - 1)
+    assert (whole == n - 1).all()
+    rows, splits = hvd.alltoall(torch.full((n * (n + 1) // 2,), float(me)),
+                                splits=[r + 1 for r in range(n)])
+    assert splits.tolist() == [me + 1] * n and len(rows) == n * (me + 1)
+    assert (hvd.reducescatter(torch.ones(n, 2), op=hvd.Sum) == n).all()
+    sparse = torch.sparse_coo_tensor([[me, n]], [1.0, 2.0], (n + 1,))
+    found = hvd.sparse_allreduce_async(sparse, "sparse", hvd.Sum)().to_dense()
+    assert found.tolist() == [1.0] * n + [2.0 * n]
+    assert hvd.broadcast_object({"x": me}, 0) == {"x": 0}
+    assert hvd.allgather_object(me) == list(range(n))
+    hvd.barrier()
+    first = hvd.add_process_set([0])
+    assert first.included() == (me == 0) and first.size() == 1
+    if me == 0:
+        assert hvd.allreduce(one, op=hvd.Sum, process_set=first)[0] == 1
+    assert hvd.remove_process_set(first)
+    for step in range(me + 1):  # rank r has r + 1 batches
+        found = hvd.allreduce(torch.ones(1), op=hvd.Sum)
+        assert found.item() == n - step, (found, step)
+    assert hvd.join() == n - 1
+
+
+def training(hvd, torch, n, me):
+    torch.manual_seed(me)
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5),
+        named_parameters=model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    for step in range(60):
+        x = torch.randn(16, 2)
+        optimizer.zero_grad()
+        (model(x) - x.sum(1, keepdim=True)).pow(2).mean().backward()
+        optimizer.step()
+    assert torch.allclose(model.weight, torch.ones(1, 2), atol=0.05)
+    assert len(set(hvd.allgather_object(str(model.weight.tolist())))) == 1
+
+
+def elastic(hvd, torch):
+    hvd.init()
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.Adam(model.parameters(), lr=0.05),
+        named_parameters=model.named_parameters())
+    sampler = hvd.elastic.ElasticSampler(range(40), shuffle=False)
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer,
+                                   sampler=sampler, batch=0)
+    state.register_reset_callbacks([lambda: print("was reset", flush=True)])
+
+    @hvd.elastic.run
+    def train(state):
+        while state.batch < 8:
+            if state.batch == 4 and hvd.rank() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            optimizer.zero_grad()
+            model(torch.ones(4, 2)).pow(2).sum().backward()
+            optimizer.step()
+            if hvd.allreduce(torch.ones(1), op=hvd.Sum).item() != hvd.size():
+                raise AssertionError("a sum is wrong")
+            sampler.record_batch(state.batch, 1)
+            state.batch += 1
+            state.commit()
+        return "done"
+
+    assert train(state) == "done" and state.batch == 8
+    print(f"{sampler.processed_num} samples", flush=True)
+
+
+def work():
+    import functools
+
+    import regroup.horovod.torch as hvd
+    import torch
+    for name in NAMES:
+        functools.reduce(getattr, name.split("."), hvd)
+    if sys.argv[-1] == "elastic":
+        elastic(hvd, torch)
+        return
+    hvd.init()
+    n, me = hvd.size(), hvd.rank()
+    by_names(hvd, torch, n, me)
+    operations(hvd, torch, n, me)
+    training(hvd, torch, n, me)
+    hvd.shutdown()
+
+
+def test():
+    from house import Job, claim
+    pyjob.job(3, pyjob.command(modules=("torch", "numpy")))
+    with Job(["--min", "1", "--max", "2"],
+             pyjob.command("elastic", modules=("torch", "numpy")),
+             env=pyjob.environment(HOROVOD_ELASTIC="1")) as job:
+        job.finish()
+        claim("was reset" in job.text(), "nothing was reset")
+        claim("12 samples" in job.text(), "4 steps of 2 ranks and 4 of one "
+              f"took other samples than 12:\n{job.text()}")
+
+
+pyjob.main(work, test=test)
