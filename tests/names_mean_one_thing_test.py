@@ -1,6 +1,6 @@
 """A name of the product means one thing: no two files have one name, no macro
 has two values, types that headers share bear our prefix, and the variable of a
-status is st.
+status is st. A test's name is a sentence without an article in front.
 
 Covers: tests/README.md"""
 import collections
@@ -55,6 +55,13 @@ def look_at_statuses(path, text):
         faults.append(f"{path} calls a status {name}; the others say st")
 
 
+def look_at_tests():
+    for at, _, names in os.walk(os.path.join(SOURCE, "tests")):
+        faults.extend(f"{os.path.relpath(at, SOURCE)}/{name}: the name of a "
+                      "test begins without an article" for name in names
+                      if re.match(r"(a|an|the)_.*_test\.", name))
+
+
 files = collections.defaultdict(list)
 values = collections.defaultdict(dict)
 for path in headers_and_sources():
@@ -68,5 +75,6 @@ faults += [f"{' and '.join(paths)} have one name; git grep, gdb and ctest "
            "print only that" for paths in files.values() if len(paths) > 1]
 faults += [f"{name} has several values: {found}"
            for name, found in values.items() if len(found) > 1]
+look_at_tests()
 print("\n".join(faults))
 sys.exit(1 if faults else 0)

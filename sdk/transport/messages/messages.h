@@ -85,7 +85,7 @@ rg__message *rg__messages_take(rg__messages *messages);
 rg__outcome rg__message_outcome(const rg__message *message);
 void rg__message_free(rg__message *message);
 
-/* A set was given back here: what nobody has received is thrown away. */
+/* A set was given back here: messages that were not received are dropped. */
 void rg__messages_forget(rg__messages *messages, uint32_t set);
 
 #endif

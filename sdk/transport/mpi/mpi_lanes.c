@@ -1,7 +1,7 @@
 /* Lanes of messages (messages/) over MPI: pieces with a tag of their own on the
  * world's communicator. A piece is copied, so that what MPI holds is never the
  * program's; a message ends when MPI has sent its last piece, since from then
- * on perhaps nobody calls MPI here. */
+ * on perhaps no thread calls MPI here. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 """Models, optimizers and counters as registered memory.
 
 A tensor of a model or an optimizer is registered where it is. What a program
-may bind anew (Adam's state, which its first step makes; what load_state_dict
+may rebind (Adam's state, which its first step makes; what load_state_dict
 puts there) is brought back to the registered memory by each commit. All else,
 such as learning rates, schedulers and counters, is pickled into a record.
 """
@@ -35,7 +35,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 class _Place:
-    """Registered memory for a tensor that a program may bind anew."""
+    """Registered memory for a tensor that a program may rebind."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         plain = tensor.detach()
