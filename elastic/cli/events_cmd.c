@@ -16,7 +16,6 @@ typedef struct reader {
     json_t *shown;     /* keys of events that were printed */
     long long decided; /* the newest decided generation: what is older has
                           nothing new to tell */
-    bool is_silent;    /* no agent answers, which was reported */
 } reader;
 
 /* ----------------------------------------------------------------- one event
@@ -123,8 +122,9 @@ static rg_status tell_text(reader *s, char *text)
     return RG_OK;
 }
 
-static rg_status ask(reader *s)
+static rg_status ask(void *arg)
 {
+    reader *s = arg;
     char *text = NULL;
     const rg_status st = rg__ask_events(s->job, (uint64_t)s->decided, &text);
     return st == RG_OK ? tell_text(s, text) : st;
@@ -132,23 +132,11 @@ static rg_status ask(reader *s)
 
 /* ------------------------------------------------------------------- follow */
 
-static rg_status ask_again(void *arg)
-{
-    reader *s = arg;
-    const rg_status st = ask(s);
-    if (st == RG_ERR_AGENT_LOST && !s->is_silent)
-        rg__say("%s", rg_last_error());
-    s->is_silent = st == RG_ERR_AGENT_LOST;
-    if (ferror(stdout))
-        return rg__fail(RG_ERR_SYSTEM, "the output is closed");
-    return st;
-}
-
 static int follow(reader *s, uint64_t interval_ms)
 {
     rg__over over;
     char *last = NULL;
-    rg_status st = rg__follow(s->job, interval_ms, ask_again, s, &over, &last);
+    rg_status st = rg__follow(s->job, interval_ms, ask, s, &over, &last);
     if (st == RG_OK && last != NULL)
         st = tell_text(s, last);
     return st == RG_OK ? over.code : rg__cli_fail(st);

@@ -3,12 +3,14 @@
 #include "elastic/cli/follow.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "elastic/cli/ask.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 #define AGAIN_MS 100 /* without an agent: a new one is there soon */
 
@@ -28,16 +30,28 @@ static rg_status fail_gone(const rg__job_record *job)
                     job->job);
 }
 
+/* Ask and show; the silence of an agent is reported once. */
+static rg_status look(rg__follow_fn fn, void *arg, bool *is_silent)
+{
+    const rg_status st = fn(arg);
+    if (st == RG_ERR_AGENT_LOST && !*is_silent)
+        rg__say("%s", rg_last_error());
+    *is_silent = st == RG_ERR_AGENT_LOST;
+    return ferror(stdout) ? rg__fail(RG_ERR_SYSTEM, "the output is closed")
+                          : st;
+}
+
 rg_status rg__follow(const rg__job_record *job, uint64_t interval_ms,
                      rg__follow_fn fn, void *arg, rg__over *over_p,
                      char **last_p)
 {
     int follower = -1;
+    bool is_silent = false;
     rg_status st = RG_IN_PROGRESS;
     while (st == RG_IN_PROGRESS) {
         if (follower < 0)
             follower = rg__ask_follow(job, NULL);
-        st = fn(arg);
+        st = look(fn, arg, &is_silent);
         if (st != RG_OK && st != RG_ERR_AGENT_LOST)
             break;
         if (follower >= 0) {

@@ -9,7 +9,7 @@
 #include "sdk/base/wire.h"
 
 /* Ask and show. ERR_AGENT_LOST: no agent answers just now, which is reported
- * only when it stays so; any other status ends the looking. */
+ * once; any other status ends the looking. */
 typedef rg_status (*rg__follow_fn)(void *arg);
 
 /* Call fn now and every interval, until the job ends here. An agent that was

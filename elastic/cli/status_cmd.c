@@ -20,7 +20,6 @@ typedef struct watch {
     bool is_json;
     bool is_screen; /* a terminal: draw over what is there */
     bool is_again;  /* not the first */
-    bool is_silent; /* no agent answers, which was reported */
 } watch;
 
 /* ------------------------------------------------------------------- tables */
@@ -235,12 +234,7 @@ static rg_status show_again(void *arg)
 {
     watch *w = arg;
     const rg_status st = show(w);
-    if (st == RG_ERR_AGENT_LOST && !w->is_silent)
-        rg__say("%s", rg_last_error());
-    w->is_silent = st == RG_ERR_AGENT_LOST;
     w->is_again = true;
-    if (ferror(stdout))
-        return rg__fail(RG_ERR_SYSTEM, "the output is closed");
     return st;
 }
 
