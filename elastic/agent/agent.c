@@ -366,6 +366,7 @@ const rg__events rg__agent_events = {
     .slot_fin = follow_slot_fin,
     .slot_committed = follow_slot_committed,
     .slot_broken = follow_slot_broken,
+    .slot_gave_up = rg__mpirun_rank_gave_up,
     .slot_stuck = follow_slot_stuck,
     .slot_lost = follow_slot_lost,
     .page_told = rg__generation_abort,

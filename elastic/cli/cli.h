@@ -20,8 +20,7 @@ typedef struct rg__settings {
     uint64_t notice_every_ms, notice_lead_ms;
     const char *hosts, *hostfile, *discovery;
     const char *rsh, *prefix, *remote_path;
-    bool mpi;
-    const char *mpirun, *tag;
+    const char *mpi, *mpirun, *tag;
     uint64_t launch_timeout_ms;
     int spares;
     uint64_t discovery_ms;

@@ -269,12 +269,41 @@ static rg_status check_words(const rg__cli *cli)
     return RG_OK;
 }
 
+static rg_status read_mpi(rg__launch *l, const char *mpi)
+{
+    l->is_ulfm = strcmp(mpi, RG__ULFM) == 0;
+    l->is_mpi = l->is_ulfm || strcmp(mpi, "yes") == 0;
+    if (l->is_mpi || strcmp(mpi, "no") == 0)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "--mpi is \"%s\"; it can be yes, no or ulfm, as in "
+                    "--mpi=ulfm",
+                    mpi);
+}
+
+static rg_status check_ulfm(const rg__launch *l)
+{
+    if (!l->is_ulfm)
+        return RG_OK;
+    if (l->mpi.flavour->ulfm == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "--mpi=ulfm needs Open MPI 5, and %s is launched by "
+                        "%s; give --mpi, which launches again after a loss",
+                        l->program, l->mpi.flavour->name);
+    if (l->min == l->max)
+        rg__say("--mpi=ulfm goes on in place while at least --min ranks are "
+                "left, and --min is --max here: each loss is another launch");
+    return RG_OK;
+}
+
 /* Without --mpi each process of an MPI program would be an MPI_COMM_WORLD of
  * its own, unless it uses MPI for nothing but Regroup's library. */
 static rg_status check_mpi(rg__launch *l, const rg__settings *s)
 {
-    if (s->mpi)
-        return rg__which_mpi_find(l->program, s->mpirun, &l->mpi);
+    if (l->is_mpi) {
+        const rg_status st = rg__which_mpi_find(l->program, s->mpirun, &l->mpi);
+        return st == RG_OK ? check_ulfm(l) : st;
+    }
     if (l->max > 1 && rg__which_mpi_is_any(l->program))
         rg__say("%s is linked with an MPI, and each of its processes will be "
                 "an MPI_COMM_WORLD of its own; give --mpi if it is an MPI "
@@ -339,6 +368,8 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli,
     memset(l, 0, sizeof *l);
     rg_status st = check_np(s);
     if (st == RG_OK)
+        st = read_mpi(l, s->mpi);
+    if (st == RG_OK)
         fill_sizes(l, s, remote_slots);
     if (st == RG_OK && !is_here)
         st = check_remote_sizes(l, s, remote_slots);
@@ -357,7 +388,7 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli,
         st = rg__launch_reach(l, s);
     if (st == RG_OK && is_here)
         st = check_mpi(l, s);
-    if (st == RG_OK && s->mpi)
+    if (st == RG_OK && l->is_mpi)
         st = check_words(cli);
     if (st == RG_OK)
         st = check_metrics(s);
@@ -394,9 +425,10 @@ rg_status rg__launch_check_store(const rg__launch *l, const rg__settings *s)
     return rg__store_check(&params, l->job, CHECK_MS);
 }
 
-static bool is_tagged(const rg__settings *s)
+static bool is_tagged(const rg__launch *l, const rg__settings *s)
 {
-    return strcmp(s->tag, "yes") == 0 || (strcmp(s->tag, "no") != 0 && !s->mpi);
+    return strcmp(s->tag, "yes") == 0 ||
+           (strcmp(s->tag, "no") != 0 && !l->is_mpi);
 }
 
 rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
@@ -420,10 +452,11 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .cert = or_null(l->cert),
         .key = or_null(l->key),
         .replaces_job = cli->replace_job,
-        .is_mpi = s->mpi,
+        .is_mpi = l->is_mpi,
+        .is_ulfm = l->is_ulfm,
         .mpirun = l->mpi.mpirun,
         .flavour = l->mpi.flavour,
-        .is_tagged = is_tagged(s),
+        .is_tagged = is_tagged(l, s),
         .launch_timeout_ms = s->launch_timeout_ms,
         .max_restarts = s->max_restarts,
         .start_timeout_ms = s->start_timeout_ms,

@@ -11,6 +11,7 @@
 
 typedef struct rg__launch {
     int slots, min, max;
+    bool is_mpi, is_ulfm;
     rg__which_mpi mpi; /* under --mpi, where workers are started here */
     char program[PATH_MAX];
     char job[RG__NAME_MAX], host[RG__NAME_MAX];

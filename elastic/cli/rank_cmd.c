@@ -108,6 +108,11 @@ static void drop_variables(void)
         unsetenv(RG__ENV_HWLOC);
 }
 
+static bool is_ulfm(const rg__cli *cli)
+{
+    return strcmp(cli->settings.mpi, RG__ULFM) == 0;
+}
+
 /* In the rank's process, which has a group of its own, as any worker, and does
  * not outlive its shim. */
 static int run_program(const rg__cli *cli, rg__rank m, pid_t shim)
@@ -127,6 +132,8 @@ static int run_program(const rg__cli *cli, rg__rank m, pid_t shim)
     set_number(RG__ENV_RESTART, m.launch - 1);
     set_number(RG__ENV_GENERATION, go.generation);
     drop_variables();
+    if (is_ulfm(cli)) /* a connection with a dead rank must not end this one */
+        signal(SIGPIPE, SIG_IGN);
     setenv("PYTHONUNBUFFERED", "1", 0);
     dup2(fds[0], STDOUT_FILENO);
     dup2(fds[1], STDERR_FILENO);
@@ -167,6 +174,9 @@ int rg__cmd_rank(rg__cli *cli)
             RG_ERR_SYSTEM, "a rank can't be started: %s", strerror(errno)));
     const int status = rg__how_ended(pid); /* and never reaps, which may last */
     tell_end(cli, m, pid, status);
+    if (is_ulfm(cli)) /* others are to hear of a death at once. To any code but
+                         0 mpirun answers by waiting for all others to end */
+        return 0;
     if (status != 0) /* the agent ends the launch before mpirun speaks of it */
         nanosleep(&(struct timespec){.tv_sec = FAILED_S}, NULL);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

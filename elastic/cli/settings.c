@@ -29,9 +29,11 @@ static const rg__cfg_field cli_table[] = {
     {"SPARES", "0", RG__CFG_COUNT_AT(rg__settings, spares),
      "slots beyond --max whose workers are also started and wait in rg_run; "
      "one of them replaces a worker that is lost"},
-    {"MPI", "no", RG__CFG_YES_AT(rg__settings, mpi),
+    {"MPI", "no", RG__CFG_TEXT_AT(rg__settings, mpi),
      "workers are the ranks of one mpirun, which is launched again, with the "
-     "ranks in their order, after the loss of any of them: yes or no"},
+     "ranks in their order, after the loss of any of them; with ulfm, of Open "
+     "MPI 5, the others go on in place while --min of them are left: yes, no "
+     "or ulfm"},
     {"MPIRUN", NULL, RG__CFG_TEXT_AT(rg__settings, mpirun),
      "the mpirun of --mpi with flags of its own, such as `mpirun --bind-to "
      "core`, none that sets the number of ranks or their places; without it, "
@@ -202,7 +204,8 @@ static const plain plains[] = {
 
 typedef struct flag {
     const char *setting; /* or PLAIN */
-    const char *value;   /* what its value is called; NULL: it has none */
+    const char *value;   /* what its value is called, "[=...]": it may have
+                            one; NULL: it has none */
     const char *commands;
     const char *names[NAMES_MAX]; /* the first is shown; one letter: -n */
 } flag;
@@ -216,7 +219,7 @@ static const flag flags[] = {
      "run agent config",
      {"slots", "nproc-per-node", "slots-per-host"}},
     {"SPARES", "N", "run config", {"spares"}},
-    {"MPI", NULL, "run agent config", {"mpi"}},
+    {"MPI", "[=ulfm]", "run agent config", {"mpi"}},
     {"MPIRUN", "COMMAND", "run agent config", {"mpirun"}},
     {"LAUNCH_TIMEOUT", "TIME", "run agent config", {"launch-timeout"}},
     {"TAG", NULL, "run agent config", {"tag"}},
@@ -351,13 +354,20 @@ static void print_wrapped(const char *text, int indent)
     putchar('\n');
 }
 
+static int takes_value(const flag *f)
+{
+    if (f->value == NULL)
+        return no_argument;
+    return f->value[0] == '[' ? optional_argument : required_argument;
+}
+
 static void print_spelling(const flag *f)
 {
     printf(" ");
     for (int i = 0; i < NAMES_MAX && f->names[i] != NULL; i++)
         printf("%s %s%s", i > 0 ? "," : "", f->names[i][1] ? "--" : "-",
                f->names[i]);
-    printf("%s%s\n", f->value != NULL ? " " : "",
+    printf("%s%s\n", takes_value(f) == required_argument ? " " : "",
            f->value != NULL ? f->value : "");
 }
 
@@ -399,14 +409,12 @@ static void add_spelling(spellings *s, const flag *f, const char *name)
     if (name[1] == '\0') {
         const size_t n = strlen(s->letters);
         s->letters[n] = name[0];
-        s->letters[n + 1] = f->value != NULL ? ':' : '\0';
+        s->letters[n + 1] = takes_value(f) == required_argument ? ':' : '\0';
         return;
     }
     s->name[s->count] = name;
     s->option[s->count++] = (struct option){
-        .name = name,
-        .has_arg = f->value != NULL ? required_argument : no_argument,
-        .val = 256 + (int)(f - flags)};
+        .name = name, .has_arg = takes_value(f), .val = 256 + (int)(f - flags)};
 }
 
 /* '+': flags end at the first other word, if a program may follow; ':': a

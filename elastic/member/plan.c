@@ -627,6 +627,12 @@ static void end_if_stuck(const look *l)
     snprintf(plan->cause, sizeof plan->cause, "%s", plan->line.cause);
 }
 
+/* Of the same launch as the world before. */
+static bool is_in_place(const look *l, const rg__proposal *p)
+{
+    return l->decided != NULL && l->decided->launch == p->launch;
+}
+
 static rg_status decide(const look *l, const rg__proposal *p)
 {
     rg__plan *plan = l->plan;
@@ -650,7 +656,7 @@ static rg_status decide(const look *l, const rg__proposal *p)
     plan->kind = line->resume.generation == 0 && line->source < 0
                      ? RG__PLAN_STATE_LOST
                      : RG__PLAN_DECIDE;
-    if (l->c->is_mpi && plan->kind == RG__PLAN_DECIDE)
+    if (l->c->is_mpi && plan->kind == RG__PLAN_DECIDE && !is_in_place(l, p))
         end_if_stuck(l);
     return RG_OK;
 }
@@ -945,13 +951,27 @@ static bool find_first_cause(const look *l, char why[RG__CAUSE_MAX],
     return true;
 }
 
+/* With ULFM the ranks of a world that has lost others go on in place, if at
+ * least --min are left. Not without a host: its loss ends mpirun, and its own
+ * wish to leave the launch. */
+static bool goes_on_in_place(const look *l)
+{
+    const rg__proposal *p = l->decided;
+    if (!l->c->is_ulfm || p == NULL || p->launch != l->s->mpirun.number)
+        return false;
+    for (int i = 0; i < p->host_count; i++)
+        if (!may_host_members(l, p->host[i].id))
+            return false;
+    return p->size - count_dead(l, p) >= l->c->min;
+}
+
 static bool is_launch_broken(const look *l, char why[RG__CAUSE_MAX])
 {
     const rg__proposal *p = world_of_launch(l);
     bool is_excused;
     if (find_first_cause(l, why, &is_excused))
         return true;
-    if (!is_broken(l, p))
+    if (!is_broken(l, p) || goes_on_in_place(l))
         return false;
     const rg__reason *reason = find_reason(l->s, p->generation);
     snprintf(why, RG__CAUSE_MAX, "%s",
@@ -1247,12 +1267,18 @@ static const rg__proposal *first_world(const look *l)
     return l->is_first && p != NULL && p->is_awaited ? p : NULL;
 }
 
+/* And has had a world, which goes on in place: the launch is not over. */
+static bool is_launched(const look *l)
+{
+    return !l->s->mpirun.is_over && goes_on_in_place(l);
+}
+
 static rg_status plan_broken(const look *l, members *list)
 {
     const rg__proposal *first = first_world(l);
     if (l->decided != NULL && stops(l))
         return RG_OK;
-    if (l->c->is_mpi)
+    if (l->c->is_mpi && !is_launched(l))
         return plan_launch(l);
     if (first != NULL)
         return plan_again(l, list, first);

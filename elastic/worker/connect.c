@@ -77,6 +77,7 @@ static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
     ctx->me = m->me;
     ctx->slot = (int)m->me.slot;
     w->grace_ms = m->grace_ms;
+    w->mend_ms = w->ctx->is_rank ? m->mend_ms : 0;
     snprintf(ctx->host, sizeof ctx->host, "%.63s", m->host);
     snprintf(ctx->job, sizeof ctx->job, "%.63s", m->job);
     snprintf(ctx->job_id, sizeof ctx->job_id, "%.32s", m->job_id);

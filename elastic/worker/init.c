@@ -161,6 +161,7 @@ static void destroy_worker(rg_ctx *ctx)
     if (w->vault_fd >= 0)
         close(w->vault_fd);
     free(w->entered.member);
+    free(w->launched);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     free(w);

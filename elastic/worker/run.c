@@ -103,7 +103,7 @@ static rg_status run_generation(rg_state *state, const rg__decided *decided,
 
 /* fn may return for its own reason, such as a status that it kept: no other
  * rank knows then, and the generation must end for all. false: it is known. */
-static bool make_known(rg__worker *w, rg_status st)
+static bool make_known(rg__worker *w, const char *why)
 {
     pthread_mutex_lock(&w->lock);
     const bool is_known = w->phase != RG__PHASE_DECIDED ||
@@ -114,29 +114,26 @@ static bool make_known(rg__worker *w, rg_status st)
     pthread_mutex_unlock(&w->lock);
     if (is_known)
         return false;
-    char why[RG__TEXT_MAX];
-    snprintf(why, sizeof why, "the training function returned %s",
-             rg_status_name(st));
     rg__worker_broken(w, generation, -1, why);
     return true;
 }
 
 /* A reason of its own again and again is not a change of membership but a
  * mistake, which would reset all others forever. */
-static rg_status leave_to_come_back(rg_state *state, rg_status st)
+rg_status rg__worker_leave_to_come_back(rg_state *state, const char *why)
 {
     rg__worker *w = state->ctx->worker;
-    w->in_vain += make_known(w, st);
+    rg__state_note_leave(state);
+    w->in_vain += make_known(w, why);
     if (state->step != w->begun_step)
         w->in_vain = 0;
     return w->in_vain < IN_VAIN_MAX
                ? RG_OK
                : rg__fail(RG_ERR_INVALID,
-                          "the training function returned %s %d times "
-                          "without a step, in generations that nothing else "
-                          "had ended; don't keep a status or a request of an "
-                          "earlier generation",
-                          rg_status_name(st), IN_VAIN_MAX);
+                          "%s %d times without a step, in generations that "
+                          "nothing else had ended; don't keep a status or a "
+                          "request of an earlier generation",
+                          why, IN_VAIN_MAX);
 }
 
 rg_status rg__worker_finished(rg__worker *w)
@@ -156,6 +153,7 @@ rg_status rg__worker_finished(rg__worker *w)
 static rg_status judge(rg_state *state, rg_status st)
 {
     rg__worker *w = state->ctx->worker;
+    char why[RG__TEXT_MAX];
     switch (rg_status_advice(st)) {
     case RG_ADVICE_NONE:
         if (st == RG_OK)
@@ -166,13 +164,14 @@ static rg_status judge(rg_state *state, rg_status st)
                         rg_status_name(st));
     case RG_ADVICE_RESYNC:
     case RG_ADVICE_RESTORE:
-        rg__state_note_leave(state);
         if (w->sock < 0)
             return rg__fail(RG_ERR_INVALID,
                             "the training function returned %s, but this "
                             "worker is alone and has lost no peer",
                             rg_status_name(st));
-        return leave_to_come_back(state, st);
+        snprintf(why, sizeof why, "the training function returned %s",
+                 rg_status_name(st));
+        return rg__worker_leave_to_come_back(state, why);
     case RG_ADVICE_RETRY:
         return rg__fail(RG_ERR_INVALID,
                         "the training function returned RG_IN_PROGRESS; wait "

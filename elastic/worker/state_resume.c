@@ -19,7 +19,12 @@ static rg_status check_place(const rg_state *state)
                         "of mpirun, or a static program alone; elsewhere the "
                         "memory of a state is restored by rg_run, or filled by "
                         "rg_state_load");
-    if (state->is_in_fn || state->ctx->resumed != NULL)
+    if (ctx->resumed == NULL && !state->is_in_fn)
+        return RG_OK;
+    rg__decided decided;
+    if (ctx->resumed != state || !ctx->is_rank ||
+        (ctx->worker->mend_ms == 0 &&
+         rg__worker_has_world(ctx->worker, &decided)))
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_resume was called before; call it once, with "
                         "one state");
@@ -63,20 +68,39 @@ static rg_status load(rg_state *state, const rg__decided *decided)
     return st == RG_ERR_NOT_FOUND ? RG_OK : st;
 }
 
-rg_status rg_state_resume(rg_state *state, uint64_t *step_p)
+/* A world that this rank has not resumed in yet; none comes where ranks don't
+ * go on in place, and the agent ends this one. */
+static rg_status take_world(rg_state *state, rg__decided *decided)
 {
-    rg__decided decided;
-    if (state == NULL || step_p == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_state_resume needs a state and a place for the "
-                        "step");
-    rg_status st = check_place(state);
-    if (st != RG_OK)
-        return st;
-    if (!rg__worker_has_world(state->ctx->worker, &decided))
+    rg__worker *w = state->ctx->worker;
+    bool is_done = false;
+    const bool is_here = !state->is_in_fn && rg__worker_has_world(w, decided);
+    const uint64_t synced = is_here ? decided->generation : 0; /* by rg_init */
+    rg_status st = RG_OK;
+    if (!is_here && w->mend_ms == 0 && !state->is_in_fn)
         return rg__fail(RG_ERR_PEER_LOST,
                         "the launch is over, and this process will be ended; "
                         "the next launch resumes");
+    if (state->is_in_fn)
+        st = rg__worker_leave_to_come_back(state,
+                                           "rg_state_resume was called again");
+    state->is_in_fn = false;
+    if (st == RG_OK && !is_here)
+        st = rg__worker_await(w, decided, &is_done);
+    if (st == RG_OK)
+        st = rg__worker_mend(w, decided);
+    return st == RG_OK && decided->generation != synced
+               ? rg__sets_sync(state->ctx)
+               : st;
+}
+
+static rg_status resume(rg_state *state)
+{
+    rg__decided decided;
+    rg_status st = take_world(state, &decided);
+    if (st != RG_OK)
+        return st;
+    state->is_in_fn = true; /* even if it breaks before */
     warn_of_loss(state);
     st = compare_buffers(state);
     if (st == RG_OK)
@@ -87,9 +111,27 @@ rg_status rg_state_resume(rg_state *state, uint64_t *step_p)
         return st;
     rg__state_note_join(state, &decided);
     st = rg__state_sync(state, &decided);
+    if (st == RG_OK)
+        state->ctx->worker->begun_step = state->step;
+    return st;
+}
+
+rg_status rg_state_resume(rg_state *state, uint64_t *step_p)
+{
+    if (state == NULL || step_p == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_state_resume needs a state and a place for the "
+                        "step");
+    rg_status st = check_place(state);
     if (st != RG_OK)
         return st;
-    state->is_in_fn = true;
+    do
+        st = resume(state);
+    while (st == RG_ERR_PEER_LOST && state->ctx->worker->mend_ms != 0);
+    if (st != RG_OK) {
+        state->is_in_fn = false;
+        return st;
+    }
     state->is_resumed = true;
     state->ctx->resumed = state;
     *step_p = state->step;

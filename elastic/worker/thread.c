@@ -235,6 +235,19 @@ static void publish_broken_link(rg__worker *w)
         end_without_agent(w, &m);
 }
 
+/* The first world that is proposed has all ranks of MPI_COMM_WORLD. */
+static rg_status note_launch(rg__worker *w, const rg__membership *m)
+{
+    if (w->mend_ms == 0 || w->launched != NULL)
+        return RG_OK;
+    w->launched = calloc((size_t)m->size, sizeof *m->member);
+    if (w->launched == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for %d ranks", m->size);
+    memcpy(w->launched, m->member, sizeof *m->member * (size_t)m->size);
+    w->launched_n = m->size;
+    return RG_OK;
+}
+
 static rg_status build(rg__worker *w, rg__prepare *p)
 {
     rg_ctx *ctx = w->ctx;
@@ -274,6 +287,12 @@ static rg_status build(rg__worker *w, rg__prepare *p)
         return rg__fail(RG_ERR_MEMORY, "no memory for a generation");
     }
     memcpy(m.member, p->member, bytes);
+    st = note_launch(w, &m);
+    if (st != RG_OK) {
+        free(m.member);
+        rg__sets_leave(ctx, st, "no memory for a generation");
+        return st;
+    }
     pthread_mutex_lock(&w->lock);
     w->entered = m;
     pthread_mutex_unlock(&w->lock);
@@ -351,8 +370,10 @@ static void on_decided(rg__worker *w, const rg__decided *m)
     rg__failpoint("decided", w->entered.rank, m->resume.step, m->generation);
     atomic_store(&w->ctx->page->generation, m->generation);
     pthread_mutex_lock(&w->lock);
-    if (rg__worker_step(w, RG__ON_DECIDE))
+    if (rg__worker_step(w, RG__ON_DECIDE)) {
         w->decided = *m;
+        w->mending_ns = w->has_mended ? rg__now_ns() : w->mending_ns;
+    }
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -529,6 +550,34 @@ static void mind_the_grace(rg__worker *w)
         kill(getpid(), SIGKILL);
 }
 
+/* The agent then ends this process, and all others of the launch. */
+void rg__worker_ask_launch(rg__worker *w, const char *why)
+{
+    rg__text m = {.head = {RG__RELAUNCH, RG__WIRE_VERSION}};
+    snprintf(m.text, sizeof m.text, "%s", why);
+    rg__worker_send(w, &m, sizeof m);
+}
+
+/* The program may wait in MPI for a rank that has left, MPI for one that is
+ * dead, or all for one that computes. */
+static void mind_the_mending(rg__worker *w)
+{
+    char why[RG__TEXT_MAX];
+    const uint64_t now = rg__now_ns();
+    pthread_mutex_lock(&w->lock);
+    const bool is_late =
+        w->mending_ns != 0 && now - w->mending_ns > w->mend_ms * RG__MS;
+    if (is_late)
+        w->mending_ns = 0;
+    pthread_mutex_unlock(&w->lock);
+    if (!is_late)
+        return;
+    snprintf(why, sizeof why,
+             "it has not come to rg_state_resume, or MPI to a world, for %u ms",
+             w->mend_ms);
+    rg__worker_ask_launch(w, why);
+}
+
 /* -------------------------------------------------------------- the thread */
 
 static void hold_life(rg__page *page)
@@ -579,6 +628,7 @@ static bool turn(rg__worker *w, void *room)
     publish_broken_link(w);
     hint_stuck_link(w);
     mind_the_grace(w);
+    mind_the_mending(w);
     atomic_store(&page->pong, atomic_load(&page->ping));
     return rg__engine_progress(w->ctx->engine);
 }

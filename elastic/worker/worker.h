@@ -61,7 +61,8 @@ struct rg__worker {
     const rg__launcher *launcher; /* that started this process; NULL: none */
     rg__registry *registry; /* of this host in a launched world; NULL: none */
     uint32_t grace_ms;
-    int listener; /* for workers of other hosts; -1: alone */
+    uint32_t mend_ms; /* for ranks that go on in place, 0: they don't */
+    int listener;     /* for workers of other hosts; -1: alone */
     uint32_t port;
     uint64_t registered; /* a hash of the buffers; set before the door */
     _Atomic bool waits;  /* in rg_world_wait, or between that and rg_run */
@@ -81,6 +82,8 @@ struct rg__worker {
     rg__finalized gone;     /* why this worker leaves; 0: rg_finalize */
     uint64_t fin;           /* generation in which fn returned OK */
     rg__broken broken;      /* its last warning */
+    uint64_t mending_ns;    /* MPI's part of a world is being made since then */
+    bool has_mended;        /* it was made for an earlier world */
     rg__reply reply;
     uint32_t last_segment, last_ask;
     uint32_t agents; /* that took over from another */
@@ -96,6 +99,9 @@ struct rg__worker {
     uint64_t begun_step; /* of fn in this generation */
     uint64_t loaded;     /* as in DOOR */
     int in_vain;         /* times fn returned for its own reason since a step */
+    rg__member_id *launched; /* owned; the ranks of MPI_COMM_WORLD, where they
+                                go on in place */
+    int launched_n;
 
     /* the Regroup thread's own */
     rg__prepare *pending; /* owned; the newest proposal not built yet */
@@ -176,6 +182,8 @@ void rg__worker_fail(rg__worker *w, rg__finalized why);
 rg_status rg__worker_send(rg__worker *w, const void *message, size_t bytes);
 rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
                           uint64_t generation);
+/* --mpi=ulfm: this rank can't go on in place, so all are launched again. */
+void rg__worker_ask_launch(rg__worker *w, const char *why);
 /* Report that a generation can't go on. peer: the rank behind a broken
  * connection, -1: none. */
 void rg__worker_broken(rg__worker *w, uint64_t generation, int peer,
@@ -225,6 +233,13 @@ bool rg__worker_is_done(rg__worker *w);
 
 /* run.c: fn, or the program, is done in the generation that was taken up. */
 rg_status rg__worker_finished(rg__worker *w);
+/* It leaves that generation for the next one. If no other rank knows why, all
+ * are told, since it ends for all. ERR_INVALID: that was so again and again. */
+rg_status rg__worker_leave_to_come_back(rg_state *state, const char *why);
+
+/* in_place.c (--mpi=ulfm): MPI's part of the world that was taken up, or of a
+ * newer one, which is taken up then. Collective. */
+rg_status rg__worker_mend(rg__worker *w, rg__decided *decided);
 
 /* state_resume.c: the end of a rank's work; collective. */
 rg_status rg__worker_finish_launch(rg_ctx *ctx);

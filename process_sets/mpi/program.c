@@ -6,6 +6,7 @@
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "process_sets/among.h"
+#include "sdk/transport/mpi/mend.h"
 #include "sdk/transport/mpi/mpi_parts.h"
 #include "sdk/transport/mpi/peer_watch.h"
 #include "sdk/transport/mpi/session.h"
@@ -318,6 +319,8 @@ rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p)
         st = rg__mpi_create(ranks, n, rg_set_id(set), comm_p);
     if (st == RG_OK)
         rg__mpi_lend(*comm_p);
+    if (st == RG_OK)
+        st = rg__mend_note_lent(*comm_p);
     free(room);
     return st;
 }

@@ -19,6 +19,8 @@
  *   BUILT                            ->
  *                                    <-      DECIDED
  *   BROKEN (why)                     ->
+ *   RELAUNCH (why: ranks can't go on
+ *             in place)              ->
  *   COMMITTED (the page says what;
  *              commit 0, and where
  *              there are shards)     ->
@@ -44,7 +46,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION   13u
+#define RG__WIRE_VERSION   14u
 #define RG__WIRE_MAX       65536
 #define RG__TEXT_MAX       256
 #define RG__KEY_BYTES      32
@@ -53,6 +55,8 @@
 #define RG__ENV_SOCKET     "REGROUP_SOCKET" /* path of the agent's socket */
 #define RG__ENV_SLOT       "REGROUP_SLOT"   /* the slot of this process */
 #define RG__ENV_LAUNCH     "REGROUP_LAUNCH" /* its number, under --mpi */
+#define RG__ENV_MPI        "REGROUP_MPI"    /* as --mpi says */
+#define RG__ULFM           "ulfm"
 #define RG__ENV_RESTART    "REGROUP_RESTART"
 #define RG__ENV_GENERATION "REGROUP_GENERATION"
 #define RG__CMD_RANK       "rank"  /* `regroup rank PROGRAM`, under mpirun */
@@ -77,6 +81,7 @@
     X(BUILT, rg__mark, 0)                                                      \
     X(DECIDED, rg__decided, 0)                                                 \
     X(BROKEN, rg__broken, 0)                                                   \
+    X(RELAUNCH, rg__text, 0)                                                   \
     X(STUCK, rg__broken, 0) /* but a hint: is that rank's host reached? */     \
     X(FIN, rg__mark, 0)                                                        \
     X(DONE, rg__mark, 0)                                                       \
@@ -162,6 +167,8 @@ typedef struct rg__welcome { /* + page fd, vault fd */
     uint64_t every_steps, every_ms; /* a commit becomes a checkpoint; 0: not
                                        by itself */
     uint32_t saves_last; /* the newest commit becomes one at the end */
+    uint32_t mend_ms;    /* --mpi=ulfm: for ranks that go on in place; 0: they
+                            don't */
 } rg__welcome;
 
 typedef struct rg__save {

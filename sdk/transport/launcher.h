@@ -42,6 +42,13 @@ typedef struct rg__launcher {
     /* Give back what attach made; every comm is closed. Local, unless attach
      * began the launcher's world. Also after an attach that failed. */
     void (*detach)(void);
+
+    /* Under an agent, for ranks that go on in place (--mpi=ulfm): make the
+     * launcher's part of a world of n ranks, by their ranks at the launch, out
+     * of what is left of the one before. *is_made_p: it has exactly these
+     * processes in that order, and all of them know; else they call it again,
+     * with what they know by then. Collective over all processes that live. */
+    rg_status (*mend)(const int *ranks, int n, bool *is_made_p);
 } rg__launcher;
 
 /* ERR_REFUSED: it was built for another version of the library. */

@@ -17,9 +17,10 @@ DAEMONS = {"openmpi": "orted", "openmpi5": "prted", "mpich": "hydra_pmi_proxy"}
 FLAVOUR = next((word for word in sys.argv[1:2] if word in DAEMONS), "openmpi")
 BUILT_FOR = {"openmpi5": "openmpi"}.get(FLAVOUR, FLAVOUR)
 SOLVER = os.path.join(BUILD, "tests", "solver-" + BUILT_FOR)
+IN_PLACE = os.path.join(BUILD, "tests", "in_place-" + BUILT_FOR)
 FINAL = re.compile(r"final step (\d+) value ([0-9a-fA-F]{16}) of (\d+)")
-LAUNCH = re.compile(r"regroup: launch (\d+): (\d+) ranks on (.*?), from (.*?), "
-                    r"(\d+) ms (.*)")
+LAUNCH = re.compile(r"regroup: launch (\d+)(?: goes on in place)?: (\d+) ranks "
+                    r"on (.*?), from (.*?), (\d+) ms (.*)")
 # Open MPI refuses root unless it is told twice; ranks may outnumber processors.
 MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -41,6 +42,7 @@ def need_solver():
     if FLAVOUR == "openmpi5":
         for env in MPI_ENV, HOSTS_ENV:
             env["LD_LIBRARY_PATH"] = run.wheel(FLAVOUR) + "/lib"
+            env["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"
 
 
 def value_after(steps, size):

@@ -43,6 +43,7 @@ typedef struct rg__agent_params {
                          hosts; they go on without it, unless it has the job's
                          etcd */
     bool is_mpi;      /* workers are the ranks of one mpirun: */
+    bool is_ulfm;     /* which outlive the loss of others */
     const char *mpirun;                /* its words, split at blanks */
     const struct rg__flavour *flavour; /* and what it is (mpirun/flavour.h);
                                           NULL without slots */

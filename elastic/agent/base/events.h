@@ -47,6 +47,8 @@ typedef struct rg__events {
      * are not acknowledged. */
     void (*slot_broken)(rg__slot *s, uint64_t generation,
                         const rg__proposal_host *host, const char *why);
+    void (*slot_gave_up)(rg__slot *s, const char *why); /* a rank, with going
+                                                           on in place */
     void (*slot_stuck)(rg__slot *s, uint64_t host, uint64_t bytes);
     /* Its worker is dead: a reason for the generation it is in to end; in
      * which, its page said alone; and in any case. */

@@ -464,6 +464,7 @@ void rg__leader_look(void *agent_arg)
         .lost = lost,
         .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
         .is_mpi = a->params->is_mpi,
+        .is_ulfm = a->params->is_ulfm,
         .launch_timeout_ns = a->params->launch_timeout_ms * RG__MS,
         .max_deaths = a->params->max_restarts,
         .no_etcd = no_etcd,

@@ -53,6 +53,8 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
               "@ " RG__CMD_PROXY, "--prtemca", "plm_ssh_no_tree_spawn", "1",
               "--prtemca", "ras", "^" ALLOCATIONS, "--leave-session-attached"),
      .variables = LIST(NULL),
+     /* of its ways to carry messages only ob1 tells of failures */
+     .ulfm = LIST("--with-ft", "ulfm", "--mca", "pml", "ob1"),
      .rank = "PMIX_RANK",
      .own =
          LIST(OMPI_OWN, PMIX_OWN, "OMPI_WORLD_", "OMPI_LIBDIR_", "OMPI_TOOL_",

@@ -25,6 +25,8 @@ typedef struct rg__flavour {
     const char *const *flags;     /* so that we start its daemons; "@" at the
                                      beginning stands for our program */
     const char *const *variables; /* NAME=VALUE, for the same */
+    const char *const *ulfm; /* flags with which ranks outlive others; NULL: it
+                                can't */
     const char *hosts; /* behind this word all hosts are listed, in the order of
                           the ranks; NULL: each run of ranks on a host is a
                           program of its own, behind its --host */

@@ -70,16 +70,6 @@ static void on_ending(void *arg)
     }
 }
 
-void rg__mpirun_done(rg__agent *a)
-{
-    if (!a->params->is_mpi || are_slots_free(a))
-        return;
-    rg__wait_begin(a, RG__WAIT_ENDING, 0,
-                   "ranks of launch %llu to end, since the job is done",
-                   (unsigned long long)a->launches->number);
-    rg__timer_set(a->launches->ending, a->params->elastic_timeout_ms * RG__MS);
-}
-
 /* A rank of the launch is dead, or its MPI: the others may wait for it. */
 static void end_soon(rg__agent *a)
 {
@@ -88,6 +78,26 @@ static void end_soon(rg__agent *a)
         return;
     l->ends_soon = true;
     rg__timer_set(l->ending, a->params->grace_ms * RG__MS);
+}
+
+/* Its ranks have gone on in place without others, for which MPI_Finalize may
+ * wait. */
+static bool has_outlived_any(const rg__agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    return p != NULL && p->launch != 0 && p->size < a->view.mpirun.size;
+}
+
+void rg__mpirun_done(rg__agent *a)
+{
+    if (!a->params->is_mpi || are_slots_free(a))
+        return;
+    rg__wait_begin(a, RG__WAIT_ENDING, 0,
+                   "ranks of launch %llu to end, since the job is done",
+                   (unsigned long long)a->launches->number);
+    rg__timer_set(a->launches->ending, a->params->elastic_timeout_ms * RG__MS);
+    if (has_outlived_any(a))
+        end_soon(a);
 }
 
 /* ----------------------------------------------------------------- helpers */
@@ -308,6 +318,24 @@ void rg__launch_broke(rg__agent *a, rg__broke_by by, int code,
     a->on->swept(a); /* the record says that it broke */
 }
 
+void rg__mpirun_rank_gave_up(rg__slot *s, const char *why)
+{
+    if (s->a->params->is_ulfm)
+        rg__launch_broke(s->a, RG__BROKE_BY_OTHERS, 0,
+                         "%.63s.%u can't go on in place: %.160s",
+                         s->a->params->host, s->index, why);
+}
+
+/* The launch has come to a world, whose ranks may go on in place without those
+ * that are lost. The leader says so, or that it takes another launch. */
+static bool has_lasting_world(const rg__agent *a)
+{
+    const struct rg__launches *l = a->launches;
+    const rg__proposal *decided = rg__view_decided(a);
+    return a->params->is_ulfm && !l->is_over && decided != NULL &&
+           decided->launch == l->number;
+}
+
 /* One that exits with 0 before it has met us would do so again. */
 void rg__mpirun_rank_ended(rg__slot *s)
 {
@@ -317,7 +345,7 @@ void rg__mpirun_rank_ended(rg__slot *s)
         s->w.pid == 0 && s->saved.death[0] == '\0' && s->saved.exit_code == 0;
     if (s->saved.child == 0 && s->saved.exit_code != 0)
         end_soon(a);
-    if (!a->params->is_mpi || s->saved.is_recalled)
+    if (!a->params->is_mpi || s->saved.is_recalled || has_lasting_world(a))
         return;
     if (s->saved.child == 0)
         a->launch.code = code;
@@ -364,7 +392,8 @@ void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation)
         return;
     if (a->launches->detected_ns == 0)
         a->launches->detected_ns = rg__now_ns();
-    end_launch(a);
+    if (!has_lasting_world(a))
+        end_launch(a);
 }
 
 /* ------------------------------------------------------------------ follow */
@@ -449,12 +478,16 @@ void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line)
     l->detected_ns = 0;
     if (p->launch == 0 || a->view.mpirun.by != a->id)
         return;
+    const rg__proposal *before = rg__snapshot_gen(&a->view, line->prev);
+    const bool is_in_place = before != NULL && before->launch == p->launch;
+    const char *why = is_in_place ? line->cause : a->view.mpirun.why;
     name_hosts(p, where);
     name_start(line, from);
-    rg__tell("launch %llu: %d ranks on %s, %s, %llu ms %s%s%s",
-             (unsigned long long)p->launch, p->size, where, from,
+    rg__tell("launch %llu%s: %d ranks on %s, %s, %llu ms %s%s%s",
+             (unsigned long long)p->launch,
+             is_in_place ? " goes on in place" : "", p->size, where, from,
              (unsigned long long)took_ms, is_next ? "after" : "for the launch",
-             is_next ? " " : "", is_next ? a->view.mpirun.why : "");
+             is_next ? " " : "", is_next ? why : "");
 }
 
 /* ------------------------------------------------------------------ the end */

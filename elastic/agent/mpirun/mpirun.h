@@ -24,6 +24,8 @@ void rg__mpirun_follow(rg__agent *a);
 /* A rank here is dead, or its process has ended: its launch can't go on,
  * unless the job is done. */
 void rg__mpirun_rank_ended(rg__slot *s);
+/* It can't go on in place with the others: that takes another launch. */
+void rg__mpirun_rank_gave_up(rg__slot *s, const char *why);
 /* It has made its last commit, since a host leaves, and ends by itself. */
 void rg__mpirun_rank_left(rg__slot *s);
 /* A generation of the launch has ended: none of its ranks goes on. */

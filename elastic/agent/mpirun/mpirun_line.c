@@ -118,11 +118,11 @@ static void add_host_list(words *w, const rg__agent *a, const char *self,
     free(list);
 }
 
-/* Flags that make it start daemons through us, in place of ssh. */
-static void add_flags(words *w, const rg__flavour *mpi, const char *self)
+/* Such as those that make it start daemons through us, in place of ssh. */
+static void add_flags(words *w, const char *const *flags, const char *self)
 {
     char word[PATH_MAX + 16];
-    for (const char *const *flag = mpi->flags; *flag != NULL; flag++) {
+    for (const char *const *flag = flags; *flag != NULL; flag++) {
         const bool is_ours = **flag == '@';
         snprintf(word, sizeof word, "%s%s", is_ours ? self : "",
                  *flag + is_ours);
@@ -138,7 +138,9 @@ char **rg__command_make(const rg__agent *a)
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
     split(&w, a->params->mpirun);
-    add_flags(&w, mpi, self);
+    add_flags(&w, mpi->flags, self);
+    if (a->params->is_ulfm)
+        add_flags(&w, mpi->ulfm, self);
     if (mpi->hosts != NULL)
         add_host_list(&w, a, self, mpi->hosts);
     else
@@ -183,5 +185,6 @@ void rg__command_set_variables(const rg__agent *a)
     setenv(RG__ENV_LAUNCH, number, 1);
     setenv(RG__ENV_SOCKET, rg__workers_socket(a), 1);
     setenv("REGROUP_JOB", a->params->job, 1);
+    setenv(RG__ENV_MPI, a->params->is_ulfm ? RG__ULFM : "yes", 1);
     rg__scratch_set_variables(a);
 }

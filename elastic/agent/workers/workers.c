@@ -33,6 +33,7 @@
 #define BUILD_TRIES   3
 #define REFUSALS_NS   (60000 * RG__MS)
 #define REFUSALS_SAID 8 /* in that time */
+#define MEND_MOST_MS  10000
 #define SILENT_TICKS  4 /* pings unanswered within the detection budget */
 
 /* -------------------------------------------------------------------- hear */
@@ -134,6 +135,13 @@ static void on_broken(rg__slot *s, const rg__broken *m)
     snprintf(text, sizeof text, "%.40s.%u: %.200s", a->params->host, s->index,
              m->why);
     break_link(s, m, rg__view_host_of(a, m->generation, m->peer), text);
+}
+
+static void on_relaunch(rg__slot *s, const rg__text *m)
+{
+    char why[RG__TEXT_MAX + 1];
+    snprintf(why, sizeof why, "%.*s", RG__TEXT_MAX, m->text);
+    s->a->on->slot_gave_up(s, why);
 }
 
 static void on_finalize(rg__slot *s, uint64_t why)
@@ -240,6 +248,9 @@ static bool handle(rg__slot *s, const void *bytes, size_t n)
         break;
     case RG__BROKEN:
         on_broken(s, bytes);
+        break;
+    case RG__RELAUNCH:
+        on_relaunch(s, bytes);
         break;
     case RG__SETS_LIST:
         return rg__set_list_take(s, bytes, n);
@@ -389,6 +400,15 @@ static rg_status make_page(rg__worker *w)
     return st;
 }
 
+/* Another launch is quicker than most waits. */
+static uint32_t mend_ms(const rg__agent_params *params)
+{
+    const uint64_t ms = params->launch_timeout_ms;
+    return !params->is_ulfm    ? 0
+           : ms < MEND_MOST_MS ? (uint32_t)ms
+                               : MEND_MOST_MS;
+}
+
 static rg_status welcome(rg__slot *s)
 {
     rg__agent *a = s->a;
@@ -407,6 +427,7 @@ static rg_status welcome(rg__slot *s)
     m.every_steps = a->params->checkpoint_steps;
     m.every_ms = a->params->checkpoint_ms;
     m.saves_last = a->params->checkpoint_on_stop;
+    m.mend_ms = mend_ms(a->params);
     m.address = a->address;
     memcpy(m.key, a->key, sizeof m.key);
     const int fds[2] = {s->w.page_fd, a->store->fd};

@@ -877,15 +877,17 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
  * launches before this one, or else with the newest checkpoint of
  * --checkpoint-dir; *step_p is its step. Then rg_state_commit, rg_step_end and
  * rg_state_save may be called, outside of any fn. Collective over the world,
- * once. The work is done when all ranks have called rg_finalize, which
- * waits for them here.
+ * once; under --mpi=ulfm again after each loss: it then waits for the world of
+ * those that are left, in which they go on. The work is done when all ranks
+ * have called rg_finalize, which waits for them here.
  *
  * ERR_NOT_FOUND: no step was committed: *step_p is 0, registered memory is
  * rank 0's, and the program begins. ERR_HOSTS_CHANGED from a later commit: the
  * step is saved, and this launch ends: clean up, and end the process.
  * ERR_PEER_LOST, here or later: this process is ended, and the next launch
- * resumes. ERR_MISMATCH: ranks have registered different buffers. ERR_INVALID:
- * it was called before, or this process is no rank of such a job. */
+ * resumes; under --mpi=ulfm only later: call it again. ERR_MISMATCH: ranks have
+ * registered different buffers. ERR_INVALID: it was called before, or this
+ * process is no rank of such a job. */
 RG_API rg_status rg_state_resume(rg_state *state, uint64_t *step_p);
 
 /* Fill registered memory and the step from a checkpoint, before rg_run, on

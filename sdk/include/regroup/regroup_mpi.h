@@ -84,7 +84,11 @@ RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
  * the program. Collective over the set. The caller owns it and gives it back
  * with MPI_Comm_free; it has the error handler that MPI_COMM_WORLD, or the
  * communicator of rg_init_mpi, had at rg_init. Errors, which all members get
- * when one has them: ERR_INVALID, comm_p is NULL; ERR_MEMORY. */
+ * when one has them: ERR_INVALID, comm_p is NULL; ERR_MEMORY.
+ *
+ * Under --mpi=ulfm, after rg_state_resume: it has MPI_ERRORS_RETURN, and is
+ * revoked by the next rg_state_resume. If an MPI call on it fails since a rank
+ * is lost, call that. */
 RG_API rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p);
 
 /* The same three for languages that have communicators as integers, such as

@@ -33,6 +33,8 @@ static struct ulfm {
     int (*revoke)(MPI_Comm);
     int (*ack)(MPI_Comm);
     int (*get_acked)(MPI_Comm, MPI_Group *);
+    int (*shrink)(MPI_Comm, MPI_Comm *);
+    int (*agree)(MPI_Comm, int *);
     bool is_there, has_lost;
 } ulfm;
 
@@ -48,6 +50,28 @@ void rg__lost_look_up(void)
     ulfm.is_there = look_up("MPIX_Comm_revoke", &ulfm.revoke) &&
                     look_up("MPIX_Comm_failure_ack", &ulfm.ack) &&
                     look_up("MPIX_Comm_failure_get_acked", &ulfm.get_acked);
+    look_up("MPIX_Comm_shrink", &ulfm.shrink);
+    look_up("MPIX_Comm_agree", &ulfm.agree);
+}
+
+bool rg__lost_can_shrink(void)
+{
+    return ulfm.is_there && ulfm.shrink != NULL && ulfm.agree != NULL;
+}
+
+void rg__lost_revoke(MPI_Comm comm)
+{
+    ulfm.revoke(comm);
+}
+
+int rg__lost_shrink(MPI_Comm comm, MPI_Comm *left_p)
+{
+    return ulfm.shrink(comm, left_p);
+}
+
+bool rg__lost_agree(MPI_Comm comm, int *all_p)
+{
+    return ulfm.agree(comm, all_p) == MPI_SUCCESS;
 }
 
 bool rg__lost_is_meant(int code)

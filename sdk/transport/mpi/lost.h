@@ -25,6 +25,13 @@ bool rg__lost_is_meant(int code);
  * know them yet. */
 rg_status rg__lost_name(struct rg__mpi *c, const char *why);
 
+/* The calls themselves, for worlds that go on in place. */
+bool rg__lost_can_shrink(void);
+void rg__lost_revoke(MPI_Comm comm);
+int rg__lost_shrink(MPI_Comm comm, MPI_Comm *left_p);
+/* *all_p: it is so on all; false: somebody has died meanwhile. */
+bool rg__lost_agree(MPI_Comm comm, int *all_p);
+
 /* Receives from any source go on for the members that are left. */
 void rg__lost_note(MPI_Comm on);
 

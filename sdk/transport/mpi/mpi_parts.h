@@ -33,6 +33,9 @@ int rg__mpi_world_rank(void);
 
 /* The communicator for the next attach; MPI_COMM_NULL: the default. */
 void rg__mpi_hand_over(MPI_Comm comm);
+/* Under an agent: this communicator is the world from now on; the one before
+ * stays as it is. */
+rg_status rg__mpi_take_world(MPI_Comm comm);
 /* Or the name of a process set, borrowed; NULL: none. */
 void rg__mpi_hand_over_pset(const char *pset);
 

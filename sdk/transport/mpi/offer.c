@@ -1,5 +1,6 @@
 /* The library offers MPI as a launcher as soon as it is loaded. */
 #include "sdk/base/log.h"
+#include "sdk/transport/mpi/mend.h"
 #include "sdk/transport/mpi/mpi_parts.h"
 #include "sdk/transport/mpi/peer_watch.h"
 
@@ -10,7 +11,8 @@ static const rg__launcher launcher = {.size = sizeof(rg__launcher),
                                       .attach = rg__mpi_attach,
                                       .watch = rg__watch_tell,
                                       .gather = rg__mpi_gather,
-                                      .detach = rg__mpi_detach};
+                                      .detach = rg__mpi_detach,
+                                      .mend = rg__mpi_mend};
 
 __attribute__((constructor)) static void offer(void)
 {

@@ -244,6 +244,13 @@ static rg_status own_communicator(MPI_Comm from)
     return st;
 }
 
+rg_status rg__mpi_take_world(MPI_Comm comm)
+{
+    MPI_Comm_rank(comm, &world.rank);
+    take_communicator(comm, MPI_COMM_WORLD);
+    return rg__mpi_status("MPI_Query_thread", MPI_Query_thread(&world.level));
+}
+
 static rg_status bcast_leader(int *leader_p, MPI_Comm host)
 {
     rg__wait wait = {.call = "MPI_Bcast"};
