@@ -358,7 +358,8 @@ static int takes_value(const flag *f)
 {
     if (f->value == NULL)
         return no_argument;
-    return f->value[0] == '[' ? optional_argument : required_argument;
+    return strncmp(f->value, "[=", 2) == 0 ? optional_argument
+                                           : required_argument;
 }
 
 static void print_spelling(const flag *f)
