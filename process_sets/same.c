@@ -87,7 +87,7 @@ typedef struct lane {
     uint64_t least;       /* operations that all have started */
     uint64_t k;           /* the first that differs, or that some lack */
     bool differs;
-    bool is_of_counts; /* all have started the same but for their own counts */
+    bool is_of_counts; /* all have started the same except own counts */
 } lane;
 
 static void add_up(const view *v, const report *all, lane *l)

@@ -22,7 +22,7 @@ static void run(char *const *argv, int out)
     _exit(127);
 }
 
-/* To its end; what has no room is read all the same. */
+/* To its end; bytes without room are read and dropped. */
 static bool read_all(int from, char *text, size_t bytes)
 {
     const uint64_t until = rg__now_ns() + LIMIT_NS;

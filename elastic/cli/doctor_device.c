@@ -126,7 +126,7 @@ static const struct trap {
      "is set, and changes nothing: Regroup chooses for each communicator"},
     {"CUDA_LAUNCH_BLOCKING", "1",
      "is 1: a launch waits for all ranks, and ranks that start operations of "
-     "two sets in other orders wait for ever; set it only to debug"},
+     "two sets in other orders wait forever; set it only to debug"},
     {"CUDA_DEVICE_MAX_CONNECTIONS", "1",
      "is 1: operations of two sets may wait for each other; unset it where a "
      "program has more than one set"}};

@@ -241,7 +241,7 @@ static void open_what_is_closed(void)
         close(fd);
 }
 
-/* The code, but for one of success when not all could be printed. */
+/* The code, unless it is success and not all could be printed. */
 static int end_output(int code)
 {
     const bool was_lost = ferror(stdout) != 0;

@@ -18,7 +18,7 @@
 #include "sdk/base/log.h"
 
 #define LETTER_MS 30000
-#define HURRY_NS  (5000 * RG__MS) /* after which leaving is no more asked */
+#define HURRY_NS  (5000 * RG__MS) /* then it must leave at once */
 #define BACK_NS   (5000 * RG__MS) /* for the launcher to connect again */
 #define LOOK_NS   (1000 * RG__MS) /* whether its new connection is there */
 

@@ -320,7 +320,7 @@ static void watch_signals(channel *c)
     c->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* A process that --rsh leaves behind may hold its output open for ever: what it
+/* A process that --rsh leaves behind may hold its output open forever: what it
  * said is read, and no more. */
 static int become_channel(channel *c)
 {

@@ -12,7 +12,7 @@ typedef struct rg__words {
 } rg__words;
 RG_INNER rg__words rg__set_words(uint32_t id);
 
-/* What a member says that it has started: equal on all members, but for the
+/* What a member says that it has started: equal on all members, except the
  * count of a join. */
 typedef struct rg__descriptor {
     uint8_t kind, type, op, spare;
@@ -32,7 +32,7 @@ RG_INNER rg_status rg__descriptor_compare(uint32_t id,
                                           rg__coll *joined);
 /* One operation too many, or too few, on one member makes all later ones differ
  * as well. The descriptors of the last operation, if it differed: if this one
- * is the same but for a shift by one, that is the reason, which is reported
+ * is the same except for a shift by one, that is the reason, which is reported
  * instead of another one each time. Zeroed before its first use. */
 typedef struct rg__slip {
     rg__descriptor *before; /* one for each member; owned, NULL: all agreed */

@@ -315,7 +315,7 @@ static void combine_block(const rg__coll *o, char *out, const void *const *src,
     narrow(o->type, out + at, &sum, count);
 }
 
-/* A sum of halves whose end, if this is one, is no more than a division. */
+/* A sum of halves that ends, if at all, with a division only. */
 static bool is_plain_sum(const rg__coll *o, int of)
 {
     return is_half(o->type) && (o->op == RG_SUM || o->op == RG_AVG) &&

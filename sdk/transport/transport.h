@@ -55,8 +55,8 @@ typedef enum rg__kind {
 } rg__kind;
 
 /* One operation, its arguments checked by the caller. kind, type, op, root,
- * scales and tag must agree between members, and count as well but for GATHERV,
- * SCATTERV, ALLGATHERV and ALLTOALLV, where each pair's counts must.
+ * scales and tag must agree between members, and count as well except for
+ * GATHERV, SCATTERV, ALLGATHERV and ALLTOALLV, where each pair's counts must.
  *
  * Counts and places are arrays of the set's size, in elements, never NULL where
  * a kind has them; they stay until the operation has ended:
@@ -75,8 +75,8 @@ typedef enum rg__kind {
  * and places are equal too, pairwise), send is this member's part of recv
  * (ALLGATHER, ALLGATHERV, GATHER, GATHERV at the root), or recv this member's
  * part of send (REDUCE_SCATTER, REDUCE_SCATTERV, SCATTER, SCATTERV at the
- * root). Nothing else overlaps, but for allgathers that send from elsewhere in
- * recv.
+ * root). Nothing else overlaps, except for allgathers that send from elsewhere
+ * in recv.
  *
  * JOIN: from now on this member adds nothing to the operations of the others;
  * it is answered at once, in one of three ways (comm->joined says more):
@@ -197,7 +197,7 @@ typedef struct rg__transport {
 
     /* Open a comm for n world ranks in that order, of which this rank is one.
      * Collective over the members in that id is equal. It is unique in the
-     * generation, but for sets without a common member, which may share one.
+     * generation, except for sets without a common member, which may share one.
      * Does not wait. The parent outlives it. *comm_p is what `rendezvous`
      * has made, and is closed where this fails. */
     rg_status (*split)(rg__comm *world, const int *ranks, int n, uint32_t id,

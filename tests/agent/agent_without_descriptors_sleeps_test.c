@@ -1,5 +1,5 @@
 /* Another agent connects, and this one has no descriptor left: the connection
- * stays in the queue, and would wake the loop for ever. The agent says what it
+ * stays in the queue, and would wake the loop forever. The agent says what it
  * lacks and sleeps; once it has a descriptor it accepts the connection.
  *
  * Covers: accept.c */

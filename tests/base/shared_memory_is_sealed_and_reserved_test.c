@@ -1,4 +1,4 @@
-/* Shared memory: zeroed, of one size for ever, refused when it could still
+/* Shared memory: zeroed, of one size forever, refused when it could still
  * shrink; reserving more than there is, is an error and not a signal later.
  *
  * Covers: shm.c */

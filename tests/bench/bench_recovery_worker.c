@@ -1,5 +1,5 @@
 /* The worker of bench_recovery: a state of --bytes, an allreduce and a commit
- * in every step, for ever. After the first step of each generation, and when it
+ * in every step, forever. After the first step of each generation, and when it
  * leaves one for the last, it appends a line to STAMPS/<pid>:
  *
  *   t_ns generation rank size first|last

@@ -27,7 +27,7 @@ def clean_environment(**more):
 
 
 def end_with_us():
-    """In a child: a test that is killed leaves no job that trains for ever."""
+    """In a child: a test that is killed leaves no job that trains forever."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

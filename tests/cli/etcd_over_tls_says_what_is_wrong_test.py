@@ -1,6 +1,6 @@
-"""https endpoints of --etcd: with the right files a job runs; each wrong one is
-named in one sentence that says which flag to look at, and nothing asks for a
-passphrase or waits for ever.
+"""https endpoints of --etcd: with the right files a job runs; each wrong one
+is named in one sentence that says which flag to look at, and nothing asks for
+a passphrase or waits forever.
 
 Covers: probe.c reach.c talk.c"""
 

@@ -16,7 +16,7 @@
 /* ------------------------------------------------------ a link that is cut */
 
 /* The guard goes through the other endpoint, and so does the new watch. The
- * bound is loose: an own time-out of the proxy's side would take for ever. */
+ * bound is loose: an own time-out of the proxy's side would take forever. */
 static void cut_link_is_found(void)
 {
     char endpoints[160];

@@ -18,7 +18,7 @@ LEASE_S = 10
 # What a job leaves in etcd for people that ask what became of it.
 KEPT = re.compile(r"meta$|shape$|all/(cur|end|begun|checkpoint|probe)$|"
                   r"all/(gen|line|ev|claim)/")
-MOST_PAUSE_S = 6 * BUDGET_S  # not to be quick, but to see what waits for ever
+MOST_PAUSE_S = 6 * BUDGET_S  # not to be quick, but to see what waits forever
 MOST_CHANGE_S = 8 * PATIENCE  # likewise: from the fault to the world it leads
 #                               to, and from the end of the training to the
 #                               job's; the leader gives up on an ack after 20

@@ -58,7 +58,7 @@ UNTIL_FINISH = ("--until", "file-that-finish-makes")
 
 
 def end_with_us():
-    """In a child: a test that is killed leaves no job that trains for ever."""
+    """In a child: a test that is killed leaves no job that trains forever."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-/* Two rules keep a mix from waiting for ever by its own fault. A rank starts
+/* Two rules keep a mix from waiting forever by its own fault. A rank starts
  * the operations of one set in the order of their places, others as it likes.
  * And it waits without looking elsewhere for an operation only when it has
  * started all that stand before it. Sets are made between acts, by all ranks in

@@ -130,7 +130,7 @@ static void progresses_alone(void)
 static void deadline_passes_for_a_polling_caller(void)
 {
     const rg_op_params soon = {.size = sizeof soon, .timeout_ms = 100};
-    static int one = 1, sum; /* MPI's for ever, maybe */
+    static int one = 1, sum; /* MPI's forever, maybe */
     int ranks[] = {0, 1};
     rg_set *set = NULL;
     rg_req *req = NULL;

@@ -94,7 +94,7 @@ def environment_of(extra):
 
 
 def end_with_us():
-    """In a child: ranks of a test that is killed do not spin for ever."""
+    """In a child: ranks of a test that is killed do not spin forever."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -1,10 +1,10 @@
 """An MPI program without --mpi is told that its processes will be alone; a
 program of two MPIs, or of another one than its mpirun, is refused; a rank that
-fails again and again at the same step, or before rg_init, ends the job with its
-code, and so does one that is killed there or calls MPI_Abort; one that never
-calls rg_init ends it at once; MPI_Finalize does not wait for ever; a stop ends
-a job at a commit; and a job without --mpi is none of the launch whose variables
-it has inherited.
+fails again and again at the same step, or before rg_init, ends the job with
+its code, and so does one that is killed there or calls MPI_Abort; one that
+never calls rg_init ends it at once; MPI_Finalize does not wait forever; a stop
+ends a job at a commit; and a job without --mpi is none of the launch whose
+variables it has inherited.
 
 Covers: elf.c which_mpi.c flavour.c cli/launch.c mpirun/mpirun.c slots.c plan.c
 state_resume.c

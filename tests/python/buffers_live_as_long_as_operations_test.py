@@ -26,7 +26,7 @@ def check_dropped(ctx):
     for _ in range(1000):
         ctx.world.barrier()
     assert (out == ctx.size).all()
-    assert is_there() is None, "a buffer is held for ever"
+    assert is_there() is None, "a buffer is held forever"
 
 
 def work():

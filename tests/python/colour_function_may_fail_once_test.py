@@ -60,7 +60,7 @@ def work():
         assert rule is not first
         rule.callback(None, None)
         claim_raises(lambda: made.size)
-        assert made.size == ctx.size, "an exception is raised for ever"
+        assert made.size == ctx.size, "an exception is raised forever"
         rule.callback(None, None)
         fails.clear()
         rule.callback(None, None)

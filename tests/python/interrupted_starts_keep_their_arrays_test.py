@@ -55,7 +55,7 @@ def check_held(ctx):
     ctx.world.barrier()
     assert (out == ctx.size).all()
     ctx.world.barrier()  # a start gives back what has completed
-    assert is_there() is None, "a buffer is held for ever"
+    assert is_there() is None, "a buffer is held forever"
 
 
 def check_anywhere(ctx):

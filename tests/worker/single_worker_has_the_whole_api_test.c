@@ -147,7 +147,7 @@ static void in_a_child(void (*fn)(void))
     int how = 1;
     const pid_t pid = fork();
     if (pid == 0) {
-        alarm(30); /* what must fail at once would wait for ever */
+        alarm(30); /* what must fail at once would wait forever */
         fn();
         exit(0);
     }

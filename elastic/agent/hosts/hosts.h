@@ -19,7 +19,7 @@ typedef struct rg__peer {
     uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
     uint64_t stuck_ns;   /* bytes to it got no ack when a worker looked last */
     uint64_t hole_ns;    /* a large probe was sent then that is not answered */
-    size_t probe_bytes;  /* such a one, as the path is said to take it */
+    size_t probe_bytes;  /* its size, which the path should carry */
     uint64_t asked_ns;   /* to look: when the newest round it is in began */
     uint64_t refused_ns; /* its host lives, its agent's port is shut:
                             since then; 0: no such */

@@ -50,7 +50,7 @@ typedef struct rg__connection_fns {
     bool (*frame)(void *arg, uint32_t type, const void *body, size_t n);
     /* The key is proved, or all that was sent has left: there is room. */
     void (*room)(void *arg);
-    /* The connection has ended; and is no more. */
+    /* The connection has ended and is freed. */
     void (*gone)(void *arg, const char *why);
 } rg__connection_fns;
 

@@ -86,7 +86,7 @@ static void write_all(rg__agent *a)
 
 /* Bring etcd to what we say, one txn at a time. Guarded by the key's revision,
  * and a withdrawal is no deletion: an accusation that was sent while we were
- * cut off may reach etcd long after that, and would stand for ever. */
+ * cut off may reach etcd long after that, and would stand forever. */
 static void write_down(rg__peer *one)
 {
     rg__agent *a = one->a;

@@ -49,7 +49,7 @@ static bool are_slots_free(const rg__agent *a)
 /* ------------------------------------------------------ when the job is done
  */
 
-/* MPI_Finalize waits for all ranks: for ever, where one is dead. */
+/* MPI_Finalize waits for all ranks: forever, where one is dead. */
 static void on_ending(void *arg)
 {
     rg__agent *a = arg;

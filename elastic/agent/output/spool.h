@@ -1,16 +1,16 @@
 /* What was read of a process's output and is not written yet, in memory that
  * outlives the agent that read it. The agent may be killed behind any
  * instruction; the next one goes on where that was: no byte of text is lost,
- * and in a file none comes twice. Of what is no text, bytes 0xff at the end of
- * what it was just reading may be lost. Onto a terminal or into a pipe, what it
- * was just writing may come twice: those can't be asked what they took.
+ * and in a file none comes twice. Of output that is not text, bytes 0xff at the
+ * end of what it was just reading may be lost. Onto a terminal or into a pipe,
+ * what it was just writing may come twice: those can't be asked what they took.
  *
- *   pipe -> ring -> text -> file, terminal or pipe
+ * pipe -> ring -> text -> file, terminal or pipe
  *
  * Positions count the bytes that were ever read.
  *
- * Threads:   one.
- * Ownership: the caller's memory, zeroed before its first use. */
+ * Threads:   one. Ownership: the caller's memory, zeroed before its first
+ * use. */
 #ifndef RG_AGENT_SPOOL_H
 #define RG_AGENT_SPOOL_H
 

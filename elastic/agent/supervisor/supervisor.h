@@ -34,7 +34,7 @@ typedef struct rg__supervisor_hooks { /* any may be NULL */
 } rg__supervisor_hooks;
 
 /* SIGCHLD, and the signals that are passed on to the agent: SIGINT, SIGTERM,
- * SIGHUP and SIGQUIT, SIGTSTP and SIGCONT, but for those that are ignored
+ * SIGHUP and SIGQUIT, SIGTSTP and SIGCONT, except those that are ignored
  * (nohup and its like stay respected). */
 void rg__supervisor_signals(sigset_t *set);
 /* One of the first four that is pending; 0: none. */

@@ -411,7 +411,7 @@ static bool has_commits(const rg__agent *a)
 }
 
 /* One more vault slot: a worker has registered a buffer whose shards are
- * copied. Nothing lies there before all have registered theirs. */
+ * copied. Nothing is there before all have registered theirs. */
 static rg_status grow_buffer(rg__agent *a, rg__vault_buffer *b, uint32_t slots)
 {
     if (has_commits(a))

@@ -85,7 +85,7 @@ static char *whole(const json_t *j)
     return json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
 }
 
-/* Bytes that both begin with, but for a few before the difference; 0 where the
+/* Bytes that both begin with, except a few before the difference; 0 where the
  * difference is seen without leaving any out. */
 static size_t left_out(const char *a, const char *b)
 {

@@ -79,7 +79,7 @@ static void on_door(rg__slot *s, const rg__door *m)
 }
 
 /* It could not build the generation that it was asked for. Once is bad luck;
- * a worker that never can would be asked for ever. */
+ * a worker that never can would be asked forever. */
 static bool is_worn_out(rg__slot *s, uint64_t generation)
 {
     rg__worker *w = &s->w;

@@ -101,7 +101,7 @@ static void copy_slices_out(rg__native *c)
 
 /* --------------------------------------------------------------- allreduce */
 
-/* Staged, my slot holds my data but for my own slice, where the sum goes; my
+/* Staged, my slot holds my data except my own slice, where the sum goes; my
  * own contribution to that is read from the user's memory. */
 static const char *contribution(const rg__native *c, int m, uint32_t step,
                                 size_t at)

@@ -173,7 +173,7 @@ static bool is_told_by(const char *name)
            getenv("SLURM_STEP_ID") != NULL || getenv("SLURM_PROCID") != NULL;
 }
 
-/* A program that hands over MPI_COMM_SELF, or a set of few, wants to be alone.
+/* A program that hands over MPI_COMM_SELF, or a set of few, means to be alone.
  */
 static bool wants_to_be_alone(void)
 {

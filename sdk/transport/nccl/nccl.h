@@ -7,8 +7,8 @@
  * a word of its own when it has ended. The host's comm stays beside it, for
  * agreements, and for the rendezvous before a lane is connected.
  *
- * Threads:   any, but for rg__device_close, which the Regroup thread may call
- *            as well: it stores, rings, and never waits.
+ * Threads:   any, except for rg__device_close, which the Regroup thread may
+ *            call as well: it stores, rings, and never waits.
  * Ownership: a device lives until rg__device_destroy; lanes belong to it. */
 #ifndef RG_NCCL_H
 #define RG_NCCL_H

@@ -56,7 +56,7 @@ typedef struct rg__entry {
     rg__posting posting;
 } rg__entry;
 
-/* Steps that a member has finished, counted for ever over all operations of the
+/* Steps that a member has finished, counted forever over all operations of the
  * set that move data in steps. */
 typedef struct rg__flags {
     _Alignas(128) _Atomic uint64_t in; /* my data lie in my slot */

@@ -68,7 +68,7 @@ typedef rg_status (*rg__advance_fn)(rg__native *c);
 struct rg__native {
     rg__comm base;
     rg__shared *shared;
-    char *area; /* mapped; owned but for the world's, which lies in shared */
+    char *area; /* mapped; owned except the world's, which is in shared */
     uint32_t id;
     int set_rank, set_n;    /* in the set */
     int rank, n;            /* among its members on this host */

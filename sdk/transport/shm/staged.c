@@ -71,7 +71,7 @@ static rg_status finish_done(rg__native *c)
 
 /* --------------------------------------------------------------- allreduce */
 
-/* My slot of a step holds my data but for my own slice, where the result goes;
+/* My slot of a step holds my data except my own slice, where the result goes;
  * my own contribution to it is read from the user's memory. */
 static const char *contribution(const rg__native *c, int m, uint32_t step,
                                 size_t at)

@@ -95,7 +95,7 @@ void fake_ring(rg__nccl_comm c);
 /* Wait until the claim holds; false: the communicator is aborted. */
 typedef bool (*fake_claim)(rg__nccl_comm c, void *arg);
 bool fake_await(rg__nccl_comm c, fake_claim claim, void *arg);
-/* The same, for ever or for that time. */
+/* The same, forever or for that time. */
 void fake_await_abort(rg__nccl_comm c);
 bool fake_await_ms(rg__nccl_comm c, int ms);
 void fake_await_turn(rg__nccl_comm c, uint64_t turn);

@@ -57,7 +57,7 @@ bool fake_peer_is_gone(rg__nccl_comm c)
 }
 
 /* A file that a member has removed already is made again: a rank after an
- * abort waits for ever, and is not told. */
+ * abort waits forever, and is not told. */
 int fake_sit_down(rg__nccl_comm c)
 {
     const size_t bytes = bytes_of(c->n);

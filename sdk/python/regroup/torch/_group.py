@@ -207,7 +207,7 @@ class ProcessGroup(dist.ProcessGroup):
         self.members = members
         self._deadline = deadline
         # Torch before 2.6 forgets that a Work is an object of Python as soon
-        # as only C++ holds it, and then waits for ever.
+        # as only C++ holds it, and then waits forever.
         self._kept: typing.Deque[Work] = collections.deque(maxlen=_KEPT)
 
     def getBackendName(self) -> str:  # pylint: disable=invalid-name
