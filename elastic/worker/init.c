@@ -15,7 +15,16 @@
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 
-static atomic_bool is_initialised;
+/* The context of this process. A program and libraries inside it call rg_init
+ * and rg_finalize each for itself. */
+static struct {
+    pthread_mutex_t lock; /* guards what follows; recursive, since MPI_Init may
+                             call a library that calls rg_init */
+    rg_ctx *ctx;          /* NULL: not yet, or no more */
+    int users;
+    bool is_elastic; /* as its first user asked */
+    bool has_begun;
+} process = {.lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
 
 /* Variables by which launchers tell a process how many tasks there are. */
 static const char *const launcher_sizes[] = {
@@ -285,24 +294,17 @@ static rg_status read_params(const rg_params *params, rg_params *own,
                         RG__PARAMS_UP_TO(rg_params, elastic), own, sizeof *own);
     if (st != RG_OK)
         return st;
-    if (atomic_exchange(&is_initialised, true))
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_init was called before; call it once per process");
     return RG_OK;
 }
 
-rg_status rg_init(const rg_params *params, rg_ctx **ctx_p)
+static rg_status create_ctx(const rg_params *own, rg_ctx **ctx_p)
 {
-    rg_params own = {.size = sizeof own};
-    rg_status st = read_params(params, &own, ctx_p);
-    if (st != RG_OK)
-        return st;
     rg_ctx *ctx = calloc(1, sizeof *ctx);
     if (ctx == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a context");
-    ctx->is_elastic = own.elastic != 0;
+    ctx->is_elastic = own->elastic != 0;
     ctx->hooks = &hooks;
-    st = create_parts(ctx);
+    rg_status st = create_parts(ctx);
     if (st == RG_OK) {
         rg__log_who(ctx->host, -1, 0, 0);
         rg__failpoint_start(ctx->me.start);
@@ -318,9 +320,71 @@ rg_status rg_init(const rg_params *params, rg_ctx **ctx_p)
     return RG_OK;
 }
 
+/* The first user in this process. Lock held. */
+static rg_status begin_process(const rg_params *own)
+{
+    if (process.has_begun)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_init was called before in this process, and has "
+                        "failed, or its world has ended with the last "
+                        "rg_finalize; a process has one world");
+    process.has_begun = true;
+    process.is_elastic = own->elastic != 0;
+    return create_ctx(own, &process.ctx);
+}
+
+/* Another user. NULL: it takes what there is. */
+static rg_status check_same(const rg_params *params, const rg_params *own)
+{
+    static const char *const words[] = {"static", "elastic"};
+    const bool is_elastic = own->elastic != 0;
+    if (params == NULL || is_elastic == process.is_elastic)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "rg_init asks for a world that is %s, and this process has "
+                    "one that is %s, from an earlier rg_init; a library gives "
+                    "NULL for rg_params, and takes what there is",
+                    words[is_elastic], words[process.is_elastic]);
+}
+
+rg_status rg_init(const rg_params *params, rg_ctx **ctx_p)
+{
+    rg_params own = {.size = sizeof own};
+    rg_status st = read_params(params, &own, ctx_p);
+    if (st != RG_OK)
+        return st;
+    pthread_mutex_lock(&process.lock);
+    st = process.ctx == NULL ? begin_process(&own) : check_same(params, &own);
+    if (st == RG_OK) {
+        process.users++;
+        *ctx_p = process.ctx;
+    }
+    pthread_mutex_unlock(&process.lock);
+    return st;
+}
+
+bool rg__process_has_world(void)
+{
+    pthread_mutex_lock(&process.lock);
+    const bool has_world = process.ctx != NULL;
+    pthread_mutex_unlock(&process.lock);
+    return has_world;
+}
+
+/* Was that the last one? */
+static bool is_last(const rg_ctx *ctx)
+{
+    pthread_mutex_lock(&process.lock);
+    const bool is_counted = ctx == process.ctx && --process.users > 0;
+    if (ctx == process.ctx && !is_counted)
+        process.ctx = NULL;
+    pthread_mutex_unlock(&process.lock);
+    return !is_counted;
+}
+
 rg_status rg_finalize(rg_ctx *ctx)
 {
-    if (ctx == NULL)
+    if (ctx == NULL || !is_last(ctx))
         return RG_OK;
     rg__group_forget(ctx);
     const rg_status st = rg__worker_finish_launch(ctx);

@@ -5,10 +5,14 @@
 
 #include "process_sets/sets.h"
 #include "sdk/transport/launcher.h"
+#include "sdk/base/inner.h"
 #include "sdk/base/machine.h"
 #include "sdk/base/wire.h"
 
 typedef struct rg__registry rg__registry; /* segment_registry.c */
+
+/* init.c: has a part of this process called rg_init, and is its world there? */
+RG_INNER bool rg__process_has_world(void);
 
 /* The worker's phase (phase.c). */
 /* clang-format off */

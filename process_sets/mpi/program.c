@@ -5,6 +5,7 @@
 
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
+#include "elastic/worker/worker.h"
 #include "process_sets/among.h"
 #include "sdk/transport/mpi/mend.h"
 #include "sdk/transport/mpi/mpi_parts.h"
@@ -54,6 +55,26 @@ static rg_status check_agent(MPI_Comm comm)
     return RG_OK;
 }
 
+/* Another part of the program may have formed the world before. */
+static rg_status check_same(MPI_Comm comm, rg_ctx **ctx_p)
+{
+    const rg__library_settings *settings = NULL;
+    int how = MPI_UNEQUAL;
+    if (rg__library_settings_get(&settings) == RG_OK && settings->launch > 0)
+        return RG_OK; /* check_agent has compared it */
+    if (rg__mpi_world() != MPI_COMM_NULL)
+        MPI_Comm_compare(comm, rg__mpi_world(), &how);
+    if (how == MPI_IDENT || how == MPI_CONGRUENT)
+        return RG_OK;
+    rg_finalize(*ctx_p);
+    *ctx_p = NULL;
+    return rg__fail(RG_ERR_INVALID,
+                    "rg_init_mpi got a communicator of other ranks than the "
+                    "world that this process has from an earlier call; pass "
+                    "the same one, or call rg_init, and make a set of it with "
+                    "rg_set_create_mpi");
+}
+
 rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params, rg_ctx **ctx_p)
 {
     if (!rg__mpi_is_up())
@@ -68,7 +89,7 @@ rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params, rg_ctx **ctx_p)
     rg__mpi_hand_over(comm);
     st = rg_init(params, ctx_p);
     rg__mpi_hand_over(MPI_COMM_NULL);
-    return st;
+    return st == RG_OK ? check_same(comm, ctx_p) : st;
 }
 
 /* Under `regroup run --mpi` the world is the agent's, and no session is needed
@@ -80,6 +101,10 @@ static rg_status check_pset(const char *pset, bool *has_agent_p)
         return rg__fail(RG_ERR_INVALID,
                         "rg_init_session needs the name of a process set, such "
                         "as mpi://WORLD");
+    if (rg__process_has_world())
+        return rg__fail(RG_ERR_INVALID,
+                        "this process has a world from an earlier call; call "
+                        "rg_init instead of rg_init_session to share it");
     const rg_status st = rg__library_settings_get(&settings);
     if (st != RG_OK)
         return st;

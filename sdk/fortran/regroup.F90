@@ -162,7 +162,7 @@ module regroup_base
     interface
         function c_init(params, ctx) result(st) bind(C, name="rg_init")
             import
-            type(rg_params), intent(in) :: params
+            type(rg_params), intent(in), optional :: params
             type(c_ptr), intent(inout) :: ctx
             integer(c_int) :: st
         end function
@@ -397,8 +397,12 @@ contains
         logical, intent(in), optional :: elastic
         integer, intent(out), optional :: ierr
         type(rg_params) :: params
-        if (present(elastic)) params%elastic = merge(1, 0, elastic)
-        call done(c_init(params, ctx%handle), ierr)
+        if (present(elastic)) then
+            params%elastic = merge(1, 0, elastic)
+            call done(c_init(params, ctx%handle), ierr)
+        else
+            call done(c_init(ctx=ctx%handle), ierr)
+        end if
     end subroutine
 
     subroutine rg_finalize(ctx, ierr)

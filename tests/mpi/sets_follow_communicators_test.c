@@ -240,6 +240,25 @@ static void two_groups_are_no_set(void)
     MPI_Comm_free(&part);
 }
 
+/* As a library inside the program does. */
+static void others_share_it(void)
+{
+    rg_ctx *again = NULL;
+    MPI_Comm same, less;
+    MPI_Comm_dup(most, &same);
+    MPI_Comm_split(most, rank % 2, rank, &less);
+    CHECK_OK(rg_init_mpi(same, NULL, &again));
+    CHECK(again == ctx);
+    CHECK_STATUS(rg_init_mpi(less, NULL, &again), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "other ranks than the world") != NULL);
+    CHECK_OK(rg_init(NULL, &again));
+    CHECK_EQ(sum_on(rg_world(again), 1), size);
+    CHECK_OK(rg_finalize(again));
+    CHECK_OK(rg_finalize(again));
+    MPI_Comm_free(&same);
+    MPI_Comm_free(&less);
+}
+
 static void in_the_world(void)
 {
     CHECK_OK(rg_init_mpi(most, NULL, &ctx));
@@ -249,6 +268,7 @@ static void in_the_world(void)
     MPI_Comm_rank(most, &most_rank);
     CHECK_EQ(rank, most_rank);
     CHECK_EQ(sum_on(rg_world(ctx), 1), size);
+    others_share_it();
     colours_make_sets();
     name_finds_its_set_again();
     a_set_of_ranks_is_found_too();

@@ -131,10 +131,20 @@ typedef struct rg_params {
  *
  * ERR_REFUSED: the agent refused (another version, elastic on one worker and
  * static on another, a slot already taken), or a launcher such as mpirun or
- * srun says "several tasks" and there is no agent. Once per process. */
+ * srun says "several tasks" and there is no agent.
+ *
+ * A process has one world and one context. A program and libraries inside it
+ * may each call rg_init, from any thread: all get the same context, the first
+ * one forms the world, and each calls rg_finalize once, of which the last one
+ * leaves. A library gives NULL for params and takes what there is; ERR_INVALID:
+ * params differ from those of the first call, or the last rg_finalize was
+ * called. Operations on the world match in start order, whichever part of the
+ * program starts them, so a library makes a set of its own. */
 RG_API rg_status rg_init(const rg_params *params, rg_ctx **ctx_p);
 
-/* Leave Regroup and free the context, its sets and its rg_alloc memory; local.
+/* Leave Regroup and free the context, its sets and its rg_alloc memory, unless
+ * other parts of this process have called rg_init, too: the last call does;
+ * local.
  * Requests in flight are aborted, and threads that wait for one return; no
  * other call may be under way. A rank that waits for one that has left gets
  * ERR_PEER_LOST; over MPI only with REGROUP_CHECK=late (regroup_mpi.h). ctx may

@@ -463,16 +463,17 @@ class Context:
         return self._state
 
 
-_opened: list[Context] = []  # there is one in a process
+_opened: list[Context] = []  # one for each call of init that has not ended
 
 
 def current() -> Context | None:
-    """The context of this process, for modules above this one."""
-    return _opened[-1] if _opened and _opened[-1].is_open else None
+    """The newest context of this process that is open."""
+    _opened[:] = [context for context in _opened if context.is_open]
+    return _opened[-1] if _opened else None
 
 
 def init(comm: _mpi.Comm | None = None, *, session: str | None = None,
-         elastic: bool = False) -> Context:
+         elastic: bool | None = None) -> Context:
     """Join the job that started this process, or be a world of one.
 
     comm: a communicator of mpi4py that becomes the world; without one it is
@@ -480,9 +481,18 @@ def init(comm: _mpi.Comm | None = None, *, session: str | None = None,
     session: in place of comm, the name of one of MPI's process sets, such as
     "mpi://WORLD"; MPI need not be initialised (MPI 4).
     elastic: the world forms in run, and workers may come and go; else it forms
-    here, and the first failure ends the job. Once in a process.
+    here, and the first failure ends the job.
+
+    A program and modules inside it may each call init, from any thread: they
+    share one world, and the last finalize leaves it. A module leaves elastic
+    out, and takes what there is.
     """
-    found, params = c_void_p(), _abi.Params(elastic=int(elastic))
+    before = current()
+    if elastic is None and before is None:
+        elastic = False
+    found = c_void_p()
+    params = (None if elastic is None
+              else _abi.Params(elastic=int(elastic)))
     if session is not None:
         if comm is not None:
             raise Invalid("init takes comm or session, not both")
@@ -494,5 +504,7 @@ def init(comm: _mpi.Comm | None = None, *, session: str | None = None,
     else:
         call_waiting(_mpi.library_of(comm).rg_init_mpi, _mpi.handle_of(comm),
                      params, ctypes.byref(found))
-    _opened[:] = [Context(typing.cast(int, found.value), elastic)]
+    if elastic is None:
+        elastic = before is not None and before.is_elastic
+    _opened.append(Context(typing.cast(int, found.value), elastic))
     return _opened[-1]
