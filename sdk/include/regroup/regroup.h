@@ -648,6 +648,99 @@ RG_API rg_status rg_alloc(rg_ctx *ctx, size_t bytes,
  * allowed; ERR_INVALID for any other pointer that rg_alloc did not return. */
 RG_API rg_status rg_free(rg_ctx *ctx, void *p);
 
+/* --------------------------------------------------------------- reducer
+ * The gradients of a training step, reduced while backward is still running:
+ *
+ *     for (int i = 0; i < n; i++)
+ *         rg_reducer_add(reducer, name[i], grad[i], count[i], RG_F32, NULL);
+ *     ...
+ *     rg_reducer_start_step(reducer);
+ *     for (int i = n - 1; i >= 0; i--) {     backward
+ *         compute(grad[i]);
+ *         rg_reducer_ready(reducer, i);
+ *     }
+ *     rg_reducer_finish(reducer);            grad[] are the averages
+ *
+ * Tensors are put together in buckets, and a bucket is reduced as soon as all
+ * of its tensors are ready and the buckets before it have started. In the first
+ * step the last tensor comes first. The order in which rank 0 of the set then
+ * had its tensors ready is the plan that all ranks follow from the next step
+ * on. It is made again in each generation, and when rank 0 has had another
+ * order, always the same, in eight steps in a row. */
+
+typedef struct rg_reducer rg_reducer;
+
+/* How gradients are reduced; equal on all ranks. */
+typedef struct rg_reducer_params {
+    size_t size;
+    int sum;               /* 1: the sum; 0: the average over the set's size */
+    int may_miss;          /* 1: a tensor that is not ready counts as zeros on
+                              that rank; 0: all ranks get ERR_INVALID */
+    uint64_t bucket_bytes; /* at most so many in a bucket, one tensor at least;
+                              0: 4 MiB */
+    double scale;          /* of the result, as rg_op_params.postscale; 0: 1 */
+} rg_reducer_params;
+
+/* Make a reducer for a set, which is borrowed until rg_reducer_destroy; local.
+ * It may be made before rg_run, and lives through generations: fn runs again
+ * from its top, and the next rg_reducer_start_step begins a step in the new
+ * one. Only one thread at a time may call its functions, but for
+ * rg_reducer_ready. */
+RG_API rg_status rg_reducer_create(rg_set *set, const rg_reducer_params *params,
+                                   rg_reducer **reducer_p);
+
+/* Free it, and the memory of its tensors. A step that has begun is waited for.
+ * NULL is allowed. */
+RG_API void rg_reducer_destroy(rg_reducer *reducer);
+
+/* Add a tensor of count elements, before the first step; local, and equal on
+ * all ranks, in the same order. data is borrowed until rg_reducer_destroy;
+ * NULL: the tensor lives in its bucket, so that nothing is copied
+ * (rg_reducer_tensor). Tensors of at least 1 MiB are reduced where they are;
+ * smaller ones that live elsewhere are copied to their bucket and back. name is
+ * copied, at most 63 bytes. *index_p (may be NULL): 0, 1, 2 ...
+ * ERR_INVALID: a step has begun, or the type is no float. */
+RG_API rg_status rg_reducer_add(rg_reducer *reducer, const char *name,
+                                void *data, uint64_t count, rg_type type,
+                                int *index_p);
+
+/* Where a tensor is; borrowed until rg_reducer_destroy. Zeroed at first. No
+ * tensor can be added after the first call for one that lives in its bucket.
+ * ERR_MEMORY. */
+RG_API rg_status rg_reducer_tensor(rg_reducer *reducer, int index,
+                                   void **data_p);
+
+/* Begin a step; collective over the set in the first step of a generation, when
+ * the lists of tensors are compared: ERR_MISMATCH on all ranks, which names the
+ * first difference. A step of a generation that was left is given up.
+ * ERR_INVALID: a step has begun already, or there is no tensor. */
+RG_API rg_status rg_reducer_start_step(rg_reducer *reducer);
+
+/* A tensor has its values for this step, and belongs to the reducer until
+ * rg_reducer_finish, which is called when all calls of this have returned; from
+ * any thread, in any order. To accumulate gradients,
+ * call it in the last backward only. ERR_INVALID: no step has begun, there is
+ * no such tensor, or it was ready before. */
+RG_API rg_status rg_reducer_ready(rg_reducer *reducer, int index);
+
+/* End the step: wait until all tensors are reduced; collective over the set.
+ * The step is over with any status. ERR_INVALID: a rank did not have a tensor
+ * ready; the same sentence on all ranks names both, and the values are
+ * undefined. A rank with no more data calls rg_join instead of the next step.
+ */
+RG_API rg_status rg_reducer_finish(rg_reducer *reducer);
+
+/* What a reducer has done so far. */
+typedef struct rg_reducer_info {
+    size_t size;
+    int tensors, buckets;
+    uint64_t steps; /* that have ended well */
+    uint64_t plans; /* that were made, and were another order than before */
+} rg_reducer_info;
+
+RG_API rg_status rg_reducer_info_get(const rg_reducer *reducer,
+                                     rg_reducer_info *info);
+
 /* ----------------------------------------------------------------- state */
 
 /* Parameters of rg_state_create: none so far. */

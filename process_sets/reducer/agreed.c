@@ -1,0 +1,145 @@
+/* What the ranks of a reducer agree on, all of it by allreduces, which a rank
+ * that has joined takes part in. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_sets/reducer/reducer.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
+#include "sdk/transport/names.h"
+
+#define LINE_MAX  112
+#define RANK_BITS 20
+
+/* ------------------------------------------------------------ equal tensors */
+
+static uint64_t digest_of(const rg__tensor *t)
+{
+    uint64_t hash = rg__mix_bytes(RG__MIX_BEGIN, t->name, strlen(t->name));
+    hash = rg__mix_bytes(hash, &t->count, sizeof t->count);
+    const uint64_t kind = (uint64_t)t->type << 1 | t->is_view;
+    return rg__mix_bytes(hash, &kind, sizeof kind);
+}
+
+static uint64_t digest_of_all(const rg_reducer *r)
+{
+    const rg_reducer_params *p = &r->params;
+    uint64_t hash = RG__MIX_BEGIN;
+    for (int i = 0; i < r->n; i++) {
+        const uint64_t one = digest_of(&r->tensor[i]);
+        hash = rg__mix_bytes(hash, &one, sizeof one);
+    }
+    hash = rg__mix_bytes(hash, &p->sum, sizeof p->sum);
+    hash = rg__mix_bytes(hash, &p->may_miss, sizeof p->may_miss);
+    hash = rg__mix_bytes(hash, &p->bucket_bytes, sizeof p->bucket_bytes);
+    return rg__mix_bytes(hash, &p->scale, sizeof p->scale);
+}
+
+static void describe(const rg_reducer *r, int i, char line[LINE_MAX])
+{
+    if (i >= r->n)
+        snprintf(line, LINE_MAX, "missing");
+    else
+        snprintf(line, LINE_MAX, "\"%s\", %llu of %s%s", r->tensor[i].name,
+                 (unsigned long long)r->tensor[i].count,
+                 rg__type_name(r->tensor[i].type),
+                 r->tensor[i].is_view ? ", in its bucket" : "");
+}
+
+/* The first tensor that differs; `most`: none does. */
+static rg_status find_difference(const rg_reducer *r, int most, int *first_p)
+{
+    uint64_t *all = calloc((size_t)most, 2 * sizeof *all);
+    if (all == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to compare tensors");
+    for (int i = 0; i < most; i++) {
+        all[2 * i] = i < r->n ? digest_of(&r->tensor[i]) : 0;
+        all[2 * i + 1] = ~all[2 * i];
+    }
+    const rg_status st =
+        rg_allreduce(r->set, all, all, 2 * (uint64_t)most, RG_U64, RG_MAX);
+    int i = 0;
+    while (i < most && all[2 * i] == ~all[2 * i + 1])
+        i++;
+    *first_p = i;
+    free(all);
+    return st;
+}
+
+/* The sentence is the same on all ranks. */
+static rg_status fail_different(const rg_reducer *r, int first)
+{
+    const int n = rg_set_size(r->set);
+    char mine[LINE_MAX] = "";
+    char *all = calloc((size_t)n, LINE_MAX);
+    if (all == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to compare tensors");
+    describe(r, first, mine);
+    rg_status st = rg_allgather(r->set, mine, all, LINE_MAX, RG_U8);
+    int other = 1;
+    while (other < n && strcmp(all, all + other * LINE_MAX) == 0)
+        other++;
+    if (st == RG_OK && other < n)
+        st = rg__fail(RG_ERR_MISMATCH,
+                      "the tensors of a reducer differ: tensor %d is %s on "
+                      "rank 0 and %s on rank %d; add the same tensors in the "
+                      "same order on all ranks",
+                      first, all, all + other * LINE_MAX, other);
+    else if (st == RG_OK)
+        st = rg__fail(RG_ERR_MISMATCH,
+                      "the parameters of a reducer differ between ranks; pass "
+                      "equal rg_reducer_params on all of them");
+    free(all);
+    return st;
+}
+
+rg_status rg__reducer_compare(rg_reducer *r)
+{
+    uint64_t v[3] = {digest_of_all(r), 0, (uint64_t)r->n};
+    v[1] = ~v[0];
+    rg_status st = rg_allreduce(r->set, v, v, 3, RG_U64, RG_MAX);
+    if (st != RG_OK || v[0] == ~v[1])
+        return st;
+    int first = 0;
+    st = find_difference(r, (int)v[2], &first);
+    return st == RG_OK ? fail_different(r, first) : st;
+}
+
+/* ------------------------------------------------------------------ a step */
+
+rg_status rg__reducer_verdict_start(rg_reducer *r, int missing, bool wants_plan,
+                                    rg__reducer_verdict *v)
+{
+    const int64_t rank = rg_set_rank(r->set);
+    v->value[0] = missing < 0 ? 0 : (int64_t)(missing + 1) << RANK_BITS | rank;
+    v->value[1] = rank == 0 && wants_plan;
+    v->req = NULL;
+    return rg_allreduce_start(r->set, v->value, v->value, 2, RG_I64, RG_MAX,
+                              NULL, &v->req);
+}
+
+rg_status rg__reducer_verdict_wait(rg_reducer *r, rg__reducer_verdict *v,
+                                   bool *plan_p)
+{
+    const rg_status st = rg_wait(&v->req, -1);
+    if (st != RG_OK)
+        return st;
+    const int missing = (int)(v->value[0] >> RANK_BITS) - 1;
+    *plan_p = v->value[1] == 1;
+    if (v->value[0] <= 0 || missing >= r->n)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "tensor %d (\"%s\") was not ready on rank %d when it ended "
+                    "the step; call rg_reducer_ready for each, or set may_miss",
+                    missing, r->tensor[missing].name,
+                    (int)(v->value[0] & ((1 << RANK_BITS) - 1)));
+}
+
+rg_status rg__reducer_share_order(rg_reducer *r)
+{
+    if (rg_set_rank(r->set) != 0)
+        memset(r->order, 0, (size_t)r->n * sizeof *r->order);
+    return rg_allreduce(r->set, r->order, r->order, (uint64_t)r->n, RG_I32,
+                        RG_SUM);
+}

@@ -1,0 +1,396 @@
+/* Reducers: tensors are added, steps begin and end, and buckets start in the
+ * same order on all ranks as soon as they are complete. */
+#include "process_sets/reducer/reducer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/copy.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+#include "sdk/base/params.h"
+
+#define BUCKET_BYTES ((uint64_t)4 << 20)
+#define OTHERS_MAX   8 /* steps in another order, then it is the plan */
+
+/* -------------------------------------------------------------------- life */
+
+rg_status rg_reducer_create(rg_set *set, const rg_reducer_params *params,
+                            rg_reducer **reducer_p)
+{
+    rg_reducer_params p = {0};
+    if (set == NULL || reducer_p == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_reducer_create needs a set and a place for the "
+                        "reducer");
+    const rg_status st = rg__params_read(
+        "rg_reducer_params", params, RG__PARAMS_UP_TO(rg_reducer_params, scale),
+        &p, sizeof p);
+    if (st != RG_OK)
+        return st;
+    rg_reducer *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a reducer");
+    if (p.bucket_bytes == 0)
+        p.bucket_bytes = BUCKET_BYTES;
+    r->set = set;
+    r->params = p;
+    pthread_mutex_init(&r->lock, NULL);
+    *reducer_p = r;
+    return RG_OK;
+}
+
+static void wait_all(rg_reducer *r)
+{
+    for (int b = 0; b < r->buckets; b++)
+        if (r->bucket[b].req != NULL)
+            rg_wait(&r->bucket[b].req, -1);
+}
+
+void rg_reducer_destroy(rg_reducer *r)
+{
+    if (r == NULL)
+        return;
+    wait_all(r);
+    rg__reducer_free_buckets(r);
+    rg__reducer_free_memory(r);
+    pthread_mutex_destroy(&r->lock);
+    free(r->tensor);
+    free(r->order);
+    free(r->former);
+    free(r->plan);
+    free(r);
+}
+
+static rg_status make_tensor_room(rg_reducer *r)
+{
+    if (r->n < r->room)
+        return RG_OK;
+    const int room = 2 * r->room + 16;
+    rg__tensor *more = realloc(r->tensor, (size_t)room * sizeof *more);
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a tensor");
+    r->tensor = more;
+    r->room = room;
+    return RG_OK;
+}
+
+static bool is_float(rg_type type)
+{
+    return type == RG_F32 || type == RG_F64 || type == RG_F16 ||
+           type == RG_BF16;
+}
+
+rg_status rg_reducer_add(rg_reducer *r, const char *name, void *data,
+                         uint64_t count, rg_type type, int *index_p)
+{
+    if (r == NULL || name == NULL || count == 0 || !is_float(type) ||
+        strlen(name) >= RG__TENSOR_NAME_MAX || count > PTRDIFF_MAX / 16)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_reducer_add needs a reducer, a name of at most 63 "
+                        "bytes, elements, and a type of floats");
+    if (r->is_laid_out || r->is_in_step)
+        return rg__fail(RG_ERR_INVALID,
+                        "tensor \"%s\" can't be added: the reducer has placed "
+                        "its tensors; add all before the first step, and "
+                        "before rg_reducer_tensor",
+                        name);
+    const rg_status st = make_tensor_room(r);
+    if (st != RG_OK)
+        return st;
+    rg__tensor *t = &r->tensor[r->n];
+    *t = (rg__tensor){
+        .data = data, .is_view = data == NULL, .count = count, .type = type};
+    memcpy(t->name, name, strlen(name) + 1);
+    r->has_views = r->has_views || t->is_view;
+    if (index_p != NULL)
+        *index_p = r->n;
+    r->info.tensors = ++r->n;
+    return RG_OK;
+}
+
+/* -------------------------------------------------------------------- plans */
+
+static rg_status make_orders(rg_reducer *r)
+{
+    const size_t n = (size_t)r->n;
+    if (r->order != NULL)
+        return RG_OK;
+    r->order = calloc(n, sizeof *r->order);
+    r->former = calloc(n, sizeof *r->former);
+    r->plan = calloc(n, sizeof *r->plan);
+    return r->order == NULL || r->former == NULL || r->plan == NULL
+               ? rg__fail(RG_ERR_MEMORY, "no memory for a plan")
+               : RG_OK;
+}
+
+/* From the last tensor to the first. */
+static rg_status lay_out_first(rg_reducer *r)
+{
+    const rg_status st = make_orders(r);
+    if (st != RG_OK)
+        return st;
+    for (int i = 0; i < r->n; i++)
+        r->plan[i] = r->n - 1 - i;
+    r->others = 0;
+    r->has_plan = false;
+    return rg__reducer_lay_out(r, r->plan);
+}
+
+static bool is_order(const rg_reducer *r, const int *order)
+{
+    bool is_all = true;
+    char *seen = calloc((size_t)r->n, 1);
+    for (int i = 0; i < r->n && seen != NULL && is_all; i++) {
+        is_all = order[i] >= 0 && order[i] < r->n && !seen[order[i]];
+        if (is_all)
+            seen[order[i]] = 1;
+    }
+    is_all = is_all && seen != NULL;
+    free(seen);
+    return is_all;
+}
+
+/* Is the order of this step another one, and the same as in the steps before?
+ */
+static bool wants_plan(rg_reducer *r)
+{
+    const size_t bytes = (size_t)r->n * sizeof *r->order;
+    const bool is_full = r->ordered == r->n;
+    if (!r->has_plan)
+        return is_full;
+    const bool is_other = is_full && memcmp(r->order, r->plan, bytes) != 0;
+    const bool is_same = is_full && memcmp(r->order, r->former, bytes) == 0;
+    r->others = !is_other ? 0 : is_same ? r->others + 1 : 1;
+    memcpy(r->former, r->order, bytes);
+    return r->others >= OTHERS_MAX;
+}
+
+/* Collective. */
+static rg_status make_plan(rg_reducer *r)
+{
+    const size_t bytes = (size_t)r->n * sizeof *r->order;
+    const rg_status st = rg__reducer_share_order(r);
+    if (st != RG_OK)
+        return st;
+    r->has_plan = true;
+    r->others = 0;
+    if (!is_order(r, r->order) || memcmp(r->order, r->plan, bytes) == 0)
+        return RG_OK;
+    memcpy(r->plan, r->order, bytes);
+    r->info.plans++;
+    rg__log(RG__INFO, "reducer",
+            "%d tensors are reduced in another order from now on, plan %llu",
+            r->n, (unsigned long long)r->info.plans);
+    return rg__reducer_lay_out(r, r->plan);
+}
+
+rg_status rg_reducer_tensor(rg_reducer *r, int index, void **data_p)
+{
+    if (r == NULL || data_p == NULL || index < 0 || index >= r->n)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_reducer_tensor: the reducer has no tensor %d",
+                        index);
+    const rg_status st =
+        r->tensor[index].is_view && !r->is_laid_out ? lay_out_first(r) : RG_OK;
+    if (st == RG_OK)
+        *data_p = r->tensor[index].data;
+    return st;
+}
+
+/* -------------------------------------------------------------------- steps */
+
+static rg_status enter_generation(rg_reducer *r)
+{
+    const uint64_t now = rg_generation(r->set->ctx);
+    if (r->generation == now && now != 0)
+        return RG_OK;
+    rg_status st = rg__reducer_compare(r);
+    if (st == RG_OK)
+        st = lay_out_first(r);
+    if (st == RG_OK)
+        r->generation = now;
+    return st;
+}
+
+/* A step whose generation was left is given up: fn runs again from its top. */
+static rg_status end_former(rg_reducer *r)
+{
+    if (!r->is_in_step)
+        return RG_OK;
+    if (r->generation == rg_generation(r->set->ctx))
+        return rg__fail(RG_ERR_INVALID,
+                        "a step of the reducer has begun already; end it with "
+                        "rg_reducer_finish");
+    r->is_in_step = false;
+    wait_all(r);
+    return RG_OK;
+}
+
+rg_status rg_reducer_start_step(rg_reducer *r)
+{
+    if (r == NULL || r->n == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_reducer_start_step needs a reducer with tensors");
+    rg_status st = end_former(r);
+    if (st == RG_OK)
+        st = enter_generation(r);
+    if (st != RG_OK)
+        return st;
+    for (int i = 0; i < r->n; i++)
+        r->tensor[i].is_ready = false;
+    for (int b = 0; b < r->buckets; b++)
+        r->bucket[b].missing = r->bucket[b].n;
+    pthread_mutex_lock(&r->lock);
+    r->next = r->ordered = 0;
+    r->st = RG_OK;
+    r->is_in_step = true;
+    pthread_mutex_unlock(&r->lock);
+    return RG_OK;
+}
+
+/* The first failure of a step is that of the step. */
+static void note(rg_reducer *r, rg_status st)
+{
+    if (st == RG_OK || r->st != RG_OK)
+        return;
+    r->st = st;
+    snprintf(r->why, sizeof r->why, "%s", rg_last_error());
+}
+
+/* Lock held. */
+static void start_bucket(rg_reducer *r, rg__bucket *b)
+{
+    const rg_op_params params = {.size = sizeof params,
+                                 .postscale = r->params.scale};
+    const rg_status st =
+        rg_allreduce_start(r->set, b->at, b->at, b->count, b->type,
+                           r->params.sum ? RG_SUM : RG_AVG, &params, &b->req);
+    note(r, st);
+}
+
+/* Lock held. */
+static void start_complete(rg_reducer *r)
+{
+    while (r->next < r->buckets && r->bucket[r->next].missing == 0)
+        start_bucket(r, &r->bucket[r->next++]);
+}
+
+static uint64_t bytes_of(const rg__tensor *t)
+{
+    return t->count * rg_type_size(t->type);
+}
+
+/* Lock held: claim it for this step. */
+static rg_status claim(rg_reducer *r, int index)
+{
+    if (!r->is_in_step)
+        return rg__fail(RG_ERR_INVALID,
+                        "no step of the reducer has begun; call "
+                        "rg_reducer_start_step first");
+    if (index < 0 || index >= r->n)
+        return rg__fail(RG_ERR_INVALID,
+                        "the reducer has no tensor %d; it has %d", index, r->n);
+    if (r->tensor[index].is_ready)
+        return rg__fail(RG_ERR_INVALID,
+                        "tensor %d (\"%s\") is ready for the second time in a "
+                        "step; to accumulate gradients, call rg_reducer_ready "
+                        "in the last backward only",
+                        index, r->tensor[index].name);
+    r->tensor[index].is_ready = true;
+    return RG_OK;
+}
+
+rg_status rg_reducer_ready(rg_reducer *r, int index)
+{
+    if (r == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_reducer_ready needs a reducer");
+    pthread_mutex_lock(&r->lock);
+    rg_status st = claim(r, index);
+    pthread_mutex_unlock(&r->lock);
+    if (st != RG_OK)
+        return st;
+    const rg__tensor *t = &r->tensor[index];
+    if (t->slot != t->data)
+        rg__copy(t->slot, t->data, (size_t)bytes_of(t));
+    pthread_mutex_lock(&r->lock);
+    r->order[r->ordered++] = index;
+    r->bucket[t->bucket].missing--;
+    start_complete(r);
+    st = r->st == RG_OK ? RG_OK : rg__fail(r->st, "%s", r->why);
+    pthread_mutex_unlock(&r->lock);
+    return st;
+}
+
+/* What is not ready counts as zeros. Returns the first such tensor, or -1. */
+static int end_with_zeros(rg_reducer *r)
+{
+    int first = -1;
+    pthread_mutex_lock(&r->lock);
+    for (int i = r->n - 1; i >= 0; i--)
+        if (!r->tensor[i].is_ready) {
+            first = i;
+            memset(r->tensor[i].slot, 0, (size_t)bytes_of(&r->tensor[i]));
+            r->bucket[r->tensor[i].bucket].missing--;
+        }
+    start_complete(r);
+    r->is_in_step = false;
+    pthread_mutex_unlock(&r->lock);
+    return r->params.may_miss ? -1 : first;
+}
+
+static void copy_back(rg_reducer *r, const rg__bucket *b)
+{
+    for (int k = 0; k < b->n; k++) {
+        const rg__tensor *t = &r->tensor[b->tensor[k]];
+        if (t->slot != t->data)
+            rg__copy(t->data, t->slot, (size_t)bytes_of(t));
+    }
+}
+
+/* Buckets end in their order, also after a failure. */
+static void wait_and_copy(rg_reducer *r)
+{
+    for (int b = 0; b < r->buckets; b++) {
+        if (r->bucket[b].req == NULL)
+            continue;
+        note(r, rg_wait(&r->bucket[b].req, -1));
+        if (r->st == RG_OK)
+            copy_back(r, &r->bucket[b]);
+    }
+}
+
+rg_status rg_reducer_finish(rg_reducer *r)
+{
+    rg__reducer_verdict verdict = {0};
+    bool is_plan_due = false;
+    if (r == NULL || !r->is_in_step)
+        return rg__fail(RG_ERR_INVALID,
+                        "no step of the reducer has begun; call "
+                        "rg_reducer_start_step first");
+    const int missing = end_with_zeros(r);
+    const rg_status started =
+        rg__reducer_verdict_start(r, missing, wants_plan(r), &verdict);
+    note(r, started);
+    wait_and_copy(r);
+    if (started == RG_OK)
+        note(r, rg__reducer_verdict_wait(r, &verdict, &is_plan_due));
+    if (r->st != RG_OK)
+        return rg__fail(r->st, "%s", r->why);
+    r->info.steps++;
+    return is_plan_due ? make_plan(r) : RG_OK;
+}
+
+rg_status rg_reducer_info_get(const rg_reducer *r, rg_reducer_info *info)
+{
+    if (r == NULL || info == NULL ||
+        info->size < RG__PARAMS_UP_TO(rg_reducer_info, plans))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_reducer_info_get needs a reducer and an info whose "
+                        "size is sizeof(rg_reducer_info)");
+    const size_t size = info->size;
+    *info = r->info;
+    info->size = size;
+    return RG_OK;
+}

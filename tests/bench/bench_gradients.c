@@ -1,0 +1,301 @@
+/* The gradients of a model, reduced by a reducer, by a loop of rg_allreduce and
+ * by MPI, by turns in one run, under mpirun:
+ *
+ *   mpirun -n 2 bench_gradients-openmpi [--rounds N] [--backward-ms N]
+ *                                       [--model resnet50|gpt2]
+ *
+ *   views    a reducer whose tensors live in its buckets
+ *   copied   a reducer of tensors in ordinary memory
+ *   loop     rg_allreduce of each tensor, in ordinary memory
+ *   mpi      MPI_Allreduce of each tensor
+ *   pack     one MPI_Allreduce of all, copied in and out
+ *
+ * For each: the time to reduce all tensors when they are ready at once, and the
+ * exposed time, that is what a step takes longer than its backward, which
+ * sleeps between tensors. Before each step all tensors are written; a time is
+ * the maximum of all ranks. wrong: elements that are not the sum. */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "regroup/regroup_mpi.h"
+
+#define TENSORS_MAX 256
+#define ROUNDS_MAX  200
+
+typedef enum way { VIEWS, COPIED, LOOP, MPI, PACK, WAYS } way;
+static const char *const names[] = {"views", "copied", "loop", "mpi", "pack"};
+
+static uint64_t counts[TENSORS_MAX], total;
+static int tensors, rank, size;
+static float *own[TENSORS_MAX], *view[TENSORS_MAX], *packed;
+static rg_ctx *ctx;
+static rg_reducer *of_views, *of_copies;
+
+static void need(rg_status st)
+{
+    if (st == RG_OK)
+        return;
+    fprintf(stderr, "bench_gradients: %s\n", rg_last_error());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static double cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void pause_ms(double ms)
+{
+    const struct timespec t = {(time_t)(ms / 1e3),
+                               (long)((ms - 1e3 * (int)(ms / 1e3)) * 1e6)};
+    nanosleep(&t, NULL);
+}
+
+/* ------------------------------------------------------------------- models */
+
+static void add(uint64_t count)
+{
+    counts[tensors++] = count;
+    total += count;
+}
+
+static void add_convolution(uint64_t in, uint64_t out, uint64_t side)
+{
+    add(in * out * side * side);
+    add(out);
+    add(out);
+}
+
+static void make_resnet50(void)
+{
+    static const int blocks[] = {3, 4, 6, 3};
+    uint64_t in = 64, width = 64;
+    add_convolution(3, 64, 7);
+    for (int stage = 0; stage < 4; stage++, width *= 2)
+        for (int b = 0; b < blocks[stage]; b++) {
+            add_convolution(in, width, 1);
+            add_convolution(width, width, 3);
+            add_convolution(width, 4 * width, 1);
+            if (b == 0)
+                add_convolution(in, 4 * width, 1);
+            in = 4 * width;
+        }
+    add(2048 * 1000);
+    add(1000);
+}
+
+static void make_gpt2(void)
+{
+    const uint64_t d = 768;
+    add(50257 * d);
+    add(1024 * d);
+    for (int layer = 0; layer < 12; layer++) {
+        const uint64_t matrix[] = {d * 3 * d, d * d, d * 4 * d, 4 * d * d};
+        const uint64_t bias[] = {3 * d, d, 4 * d, d};
+        for (int i = 0; i < 4; i++) {
+            if (i % 2 == 0) {
+                add(d);
+                add(d);
+            }
+            add(matrix[i]);
+            add(bias[i]);
+        }
+    }
+    add(d);
+    add(d);
+}
+
+/* ---------------------------------------------------------------- reducing */
+
+static float *data_of(way w, int i)
+{
+    return w == VIEWS ? view[i] : own[i];
+}
+
+static void write_all(way w)
+{
+    for (int i = 0; i < tensors; i++)
+        for (uint64_t k = 0; k < counts[i]; k++)
+            data_of(w, i)[k] = (float)(rank + 1 + (int)(k % 7));
+}
+
+static uint64_t count_wrong(way w)
+{
+    uint64_t wrong = 0;
+    for (int i = 0; i < tensors; i++)
+        for (uint64_t k = 0; k < counts[i]; k++)
+            wrong += data_of(w, i)[k] !=
+                     (float)(size * (size + 1) / 2 + size * (int)(k % 7));
+    return wrong;
+}
+
+static void reduce_by_mpi(float *data, uint64_t count)
+{
+    MPI_Allreduce(MPI_IN_PLACE, data, (int)count, MPI_FLOAT, MPI_SUM,
+                  MPI_COMM_WORLD);
+}
+
+static void pack_and_reduce(void)
+{
+    float *at = packed;
+    for (int i = 0; i < tensors; at += counts[i++])
+        memcpy(at, own[i], counts[i] * sizeof *at);
+    reduce_by_mpi(packed, total);
+    at = packed;
+    for (int i = 0; i < tensors; at += counts[i++])
+        memcpy(own[i], at, counts[i] * sizeof *at);
+}
+
+static void reduce_after(way w)
+{
+    if (w == PACK) {
+        pack_and_reduce();
+        return;
+    }
+    for (int i = tensors - 1; i >= 0; i--)
+        if (w == LOOP)
+            need(rg_allreduce(rg_world(ctx), own[i], own[i], counts[i], RG_F32,
+                              RG_SUM));
+        else
+            reduce_by_mpi(own[i], counts[i]);
+}
+
+/* The part of backward that comes before a tensor, in steps of at least half a
+ * millisecond. */
+static double sleep_for(double *due, double backward_ms, int i)
+{
+    *due += backward_ms * (double)counts[i] / (double)total;
+    if (*due < 0.5)
+        return 0;
+    const double begin = now_ms();
+    pause_ms(*due);
+    *due = 0;
+    return now_ms() - begin;
+}
+
+/* What the step took beyond its sleep. */
+static double step(way w, double backward_ms)
+{
+    rg_reducer *r = w == VIEWS ? of_views : w == COPIED ? of_copies : NULL;
+    double due = 0, slept = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = now_ms();
+    if (r != NULL)
+        need(rg_reducer_start_step(r));
+    for (int i = tensors - 1; i >= 0; i--) {
+        slept += backward_ms > 0 ? sleep_for(&due, backward_ms, i) : 0;
+        if (r != NULL)
+            need(rg_reducer_ready(r, i));
+    }
+    if (r != NULL)
+        need(rg_reducer_finish(r));
+    else
+        reduce_after(w);
+    double took = now_ms() - begin - slept;
+    MPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return took;
+}
+
+/* -------------------------------------------------------------------- table */
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void print_row(way w, double *at_once, double *exposed, int rounds,
+                      uint64_t wrong)
+{
+    qsort(at_once, (size_t)rounds, sizeof *at_once, compare);
+    qsort(exposed, (size_t)rounds, sizeof *exposed, compare);
+    printf("%-8s %9.2f %9.2f %9.2f %9.2f %6llu\n", names[w],
+           at_once[rounds / 10], at_once[rounds / 2], exposed[rounds / 10],
+           exposed[rounds / 2], (unsigned long long)wrong);
+}
+
+static void make_buffers(void)
+{
+    const rg_reducer_params params = {.size = sizeof params, .sum = 1};
+    need(rg_reducer_create(rg_world(ctx), &params, &of_views));
+    need(rg_reducer_create(rg_world(ctx), &params, &of_copies));
+    packed = malloc(total * sizeof *packed);
+    for (int i = 0; i < tensors; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        own[i] = malloc(counts[i] * sizeof(float));
+        need(rg_reducer_add(of_views, name, NULL, counts[i], RG_F32, NULL));
+        need(rg_reducer_add(of_copies, name, own[i], counts[i], RG_F32, NULL));
+    }
+    for (int i = 0; i < tensors; i++) {
+        void *at = NULL;
+        need(rg_reducer_tensor(of_views, i, &at));
+        view[i] = at;
+    }
+}
+
+static const char *flag(int argc, char **argv, const char *name,
+                        const char *otherwise)
+{
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return argv[i + 1];
+    return otherwise;
+}
+
+int main(int argc, char **argv)
+{
+    static double at_once[WAYS][ROUNDS_MAX], exposed[WAYS][ROUNDS_MAX];
+    uint64_t wrong[WAYS] = {0};
+    const int asked = atoi(flag(argc, argv, "--rounds", "20"));
+    const int rounds = asked < 1 ? 1 : asked > ROUNDS_MAX ? ROUNDS_MAX : asked;
+    const double backward = atof(flag(argc, argv, "--backward-ms", "30"));
+    const char *model = flag(argc, argv, "--model", "resnet50");
+    MPI_Init(&argc, &argv);
+    need(rg_init(NULL, &ctx));
+    rank = rg_rank(ctx);
+    size = rg_size(ctx);
+    if (strcmp(model, "gpt2") == 0)
+        make_gpt2();
+    else
+        make_resnet50();
+    make_buffers();
+    for (int k = -1; k < rounds; k++) /* the first round warms up */
+        for (int w = 0; w < WAYS; w++) {
+            write_all((way)w);
+            at_once[w][k < 0 ? 0 : k] = step((way)w, 0);
+            wrong[w] += count_wrong((way)w);
+            write_all((way)w);
+            exposed[w][k < 0 ? 0 : k] = step((way)w, backward);
+        }
+    const double before = cpu_ms();
+    pause_ms(500);
+    const double idle = cpu_ms() - before;
+    if (rank == 0) {
+        printf("# %s: %d tensors, %.1f MB, np %d, backward %.0f ms, %d "
+               "rounds\n# way         p10    median  exposed    median  "
+               "wrong (ms)\n",
+               model, tensors, (double)total * 4e-6, size, backward, rounds);
+        for (int w = 0; w < WAYS; w++)
+            print_row((way)w, at_once[w], exposed[w], rounds, wrong[w]);
+        printf("# idle for 500 ms: %.2f ms of CPU\n", idle);
+    }
+    rg_reducer_destroy(of_views);
+    rg_reducer_destroy(of_copies);
+    need(rg_finalize(ctx));
+    MPI_Finalize();
+    return 0;
+}
