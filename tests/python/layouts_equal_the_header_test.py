@@ -19,7 +19,8 @@ SCALARS = {"int": ctypes.c_int, "size_t": ctypes.c_size_t,
            "uint64_t": ctypes.c_uint64, "uint32_t": ctypes.c_uint32,
            "double": ctypes.c_double, "void": None,
            "MPI_Comm": ctypes.c_void_p}
-HANDLES = {"void", "rg_ctx", "rg_set", "rg_req", "rg_state", "rg_sampler"}
+HANDLES = {"void", "rg_ctx", "rg_set", "rg_req", "rg_state", "rg_sampler",
+           "rg_reducer"}
 # Tags of what is only passed on, by the package's own choice of class.
 CALLBACKS = {"rg_train_fn": "TrainFn", "rg_reset_fn": "ResetFn",
              "rg_commit_fn": "CommitFn", "rg_break_fn": "BreakFn",

@@ -179,6 +179,16 @@ class DeviceInfo(Sized):
                 ("free_bytes", c_uint64), ("total_bytes", c_uint64)]
 
 
+class ReducerParams(Sized):
+    _fields_ = [("size", c_size_t), ("sum", c_int), ("may_miss", c_int),
+                ("bucket_bytes", c_uint64), ("scale", c_double)]
+
+
+class ReducerInfo(Sized):
+    _fields_ = [("size", c_size_t), ("tensors", c_int), ("buckets", c_int),
+                ("steps", c_uint64), ("plans", c_uint64)]
+
+
 class SaveParams(Sized):
     _fields_ = [("size", c_size_t), ("keep", c_int)]
 
@@ -193,6 +203,7 @@ STRUCTS: dict[str, typing.Any] = {
     "rg_op_params": OpParams, "rg_alloc_params": AllocParams,
     "rg_state_params": StateParams, "rg_buffer_params": BufferParams,
     "rg_save_params": SaveParams, "rg_sampler_params": SamplerParams,
+    "rg_reducer_params": ReducerParams, "rg_reducer_info": ReducerInfo,
     "rg_device_params": DeviceParams, "rg_device_info": DeviceInfo}
 
 TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
@@ -290,6 +301,16 @@ FUNCTIONS = {
     "rg_alloc": (c_int, [c_void_p, c_size_t, _params["rg_alloc_params"],
                          _handle_p]),
     "rg_free": (c_int, [c_void_p, c_void_p]),
+    "rg_reducer_create": (c_int, [c_void_p, _params["rg_reducer_params"],
+                                  _handle_p]),
+    "rg_reducer_destroy": (None, [c_void_p]),
+    "rg_reducer_add": (c_int, [c_void_p, c_char_p, c_void_p, c_uint64, c_int,
+                               _p(c_int)]),
+    "rg_reducer_tensor": (c_int, [c_void_p, c_int, _handle_p]),
+    "rg_reducer_start_step": (c_int, [c_void_p]),
+    "rg_reducer_ready": (c_int, [c_void_p, c_int]),
+    "rg_reducer_finish": (c_int, [c_void_p]),
+    "rg_reducer_info_get": (c_int, [c_void_p, _params["rg_reducer_info"]]),
     "rg_state_create": (c_int, [c_void_p, _params["rg_state_params"],
                                 _handle_p]),
     "rg_state_destroy": (None, [c_void_p]),
