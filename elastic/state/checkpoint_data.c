@@ -96,11 +96,21 @@ static rg_status no_room(const rg__checkpoint_source *s)
     return rg__fail(RG_ERR_MEMORY, "no memory to read %s", s->name);
 }
 
+/* Bytes of memory in which every piece can be read, in parts. */
+static size_t room_for(const rg__checkpoint *c)
+{
+    uint64_t most = 1;
+    for (uint32_t i = 0; i < c->pieces; i++)
+        if (c->piece[i].bytes > most)
+            most = c->piece[i].bytes;
+    return most < CHUNK ? (size_t)most : CHUNK;
+}
+
 static rg_status verify(const rg__checkpoint *c, const rg__checkpoint_source *s,
                         bool with_shards)
 {
     rg_status st = RG_OK;
-    const target nowhere = {.room = malloc(CHUNK)};
+    const target nowhere = {.room = malloc(room_for(c))};
     if (nowhere.room == NULL)
         return no_room(s);
     for (uint32_t i = 0; i < c->pieces && st == RG_OK; i++) {
