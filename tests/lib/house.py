@@ -141,6 +141,8 @@ class Tails:
 
 
 class Job:
+    stdin = subprocess.DEVNULL
+
     def __init__(self, flags, command, env=None, job="test", detect=DETECT,
                  stdout=None, stderr=None):
         """stdout, stderr: where they go, as Popen has it; None: to the log."""
@@ -169,8 +171,7 @@ class Job:
         self.started = time.monotonic_ns()
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                self.command, env=self.env, cwd=self.folder,
-                stdin=subprocess.DEVNULL,
+                self.command, env=self.env, cwd=self.folder, stdin=self.stdin,
                 stdout=log if self.stdout is None else self.stdout,
                 stderr=log if self.stderr is None else self.stderr,
                 start_new_session=True, preexec_fn=end_with_us)

@@ -2,7 +2,7 @@
  * after k steps is known, whatever happens meanwhile (launching.py computes the
  * same), and it ends when a file is there.
  *
- *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK] */
+ *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK | --read] */
 #include <mpi.h>
 #include <regroup/regroup_mpi.h>
 #include <signal.h>
@@ -50,6 +50,13 @@ static void step(uint64_t k)
     nanosleep(&pause, NULL);
 }
 
+static void print_input(void)
+{
+    char line[100];
+    while (fgets(line, sizeof line, stdin) != NULL)
+        printf("rank %d reads %s", rank, line);
+}
+
 static int is_finished(const char *path)
 {
     int finished = rank == 0 && access(path, F_OK) == 0;
@@ -72,6 +79,8 @@ int main(int argc, char **argv)
         code = atoi(argv[4]);
         fails = atoi(argv[5]);
     }
+    if (rank == 0 && argc > 2 && strcmp(argv[2], "--read") == 0)
+        print_input();
     check(rg_init_mpi(MPI_COMM_WORLD, NULL, &ctx), "rg_init_mpi");
     world = rg_rank(ctx);
     if (world != rank || rg_size(ctx) != size) {

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -144,10 +145,28 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     a->on->settled(a);
 }
 
-static void run_helper(const rg__agent *a, char *const *argv)
+/* mpirun passes it to rank 0. A file is read from its beginning by each launch;
+ * whatever else is given can be read once, and a terminal not at all, since it
+ * would stop a process in the background. */
+static void begin_stdin(const rg__agent *a)
+{
+    struct stat info;
+    const char *path = "/dev/null";
+    if (fstat(STDIN_FILENO, &info) == 0 && S_ISREG(info.st_mode))
+        path = "/proc/self/fd/0";
+    else if (a->launches->number == 1 && !isatty(STDIN_FILENO))
+        return;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        dup2(fd, STDIN_FILENO);
+}
+
+static void run_helper(const rg__agent *a, char *const *argv, bool is_mpirun)
 {
     sigset_t empty;
     setpgid(0, 0);
+    if (is_mpirun)
+        begin_stdin(a);
     rg__command_set_variables(a);
     rg__fabric_set_variables();
     sigemptyset(&empty);
@@ -173,7 +192,7 @@ rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun)
     a->launches->helpers = h;
     h->pid = fork();
     if (h->pid == 0)
-        run_helper(a, argv);
+        run_helper(a, argv, is_mpirun);
     const int cause = errno;
     if (h->pid < 0) {
         drop_helper(h);

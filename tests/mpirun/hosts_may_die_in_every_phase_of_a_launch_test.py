@@ -1,0 +1,111 @@
+"""One job under `regroup agent --mpi` with three ranks on five hosts loses a
+rank during a commit, two hosts at once, a host while a launch starts its
+daemons, a rank before it has called rg_init, and a rank in MPI_Finalize. Each
+ends in the next launch, but for the last, which is no fault, and no committed
+step is lost.
+
+Covers: mpirun/mpirun.c ranks.c proxies.c plan.c
+"""
+
+import contextlib
+import os
+import signal
+
+from hosts import Hosts, HostsJob
+from house import UNTIL_FINISH, claim, main, program_of, skip, until
+from mpijob import (DAEMON, HOSTS_ENV, SOLVER, check_value, launches,
+                    need_solver)
+
+COMMIT = {"REGROUP_FAILPOINT": "commit.before_agree:rank1:step10:start1:kill"}
+
+
+def newest(job):
+    return max([one[0] for one in launches(job)] + [0])
+
+
+def goes_on(job, number):
+    """A launch that comes to no world has a number, and no line."""
+    until(lambda: newest(job) >= number or not job.alive(), 30,
+          f"launch {number}")
+    job.wait_step(job.step() + 5)
+
+
+def pids_on(hosts, host, program):
+    found = []
+    for pid in hosts.pids(host):
+        with contextlib.suppress(OSError):
+            if program_of(pid) == os.path.basename(program)[:15]:
+                found.append(pid)
+    return found
+
+
+def are_ready(job, n):
+    hosts = (job.status() or {"hosts": []})["hosts"]
+    return sum(host["state"] == "ready" for host in hosts) == n
+
+
+def loses_two_hosts(job):
+    """Rank 0's, which runs mpirun, and another one."""
+    goes_on(job, 2)
+    victims = {job.host_of(0), job.host_of(2)}
+    for host in victims:
+        job.kill_host(host)
+    goes_on(job, 3)
+    claim(victims.isdisjoint({job.host_of(r) for r in range(3)}), "victims")
+    for host in victims:
+        job.agent(host)
+    until(lambda: are_ready(job, 5) or not job.alive(), 20, "five hosts")
+
+
+def begin_launch(job):
+    """By the death of a rank of the one before."""
+    os.kill(job.pid(1), signal.SIGKILL)
+
+
+def loses_a_host_of_a_launch_that_begins(hosts, job):
+    number, host = newest(job), job.host_of(2)
+    before = set(pids_on(hosts, host, DAEMON))
+    begin_launch(job)
+    until(lambda: set(pids_on(hosts, host, DAEMON)) - before or
+          newest(job) > number or not job.alive(), 20, "a daemon")
+    job.kill_host(host)
+    goes_on(job, number + 1)
+    job.agent(host)
+
+
+def loses_a_rank_before_rg_init(hosts, job):
+    number, host = newest(job), job.host_of(2)
+    before = set(pids_on(hosts, host, SOLVER))
+    begin_launch(job)
+    new = until(lambda: set(pids_on(hosts, host, SOLVER)) - before or
+                not job.alive(), 20, "a rank")
+    with contextlib.suppress(OSError):
+        os.kill(new.pop(), signal.SIGKILL)
+    goes_on(job, number + 1)
+
+
+def test():
+    need_solver()
+    with Hosts(5) as hosts:
+        if not hosts.has_nets:
+            skip("hosts on one machine need network namespaces, so root")
+        env = dict(HOSTS_ENV, **{host: COMMIT for host in hosts.names})
+        with HostsJob(hosts, ["--mpi", "-n", "3", "--agent-grace", "2s"],
+                      ["--slots", "1"],
+                      [SOLVER, UNTIL_FINISH[1], "--stay", "2"],
+                      env=env) as job:
+            loses_two_hosts(job)
+            loses_a_host_of_a_launch_that_begins(hosts, job)
+            loses_a_rank_before_rg_init(hosts, job)
+            job.let_finish()
+            until(lambda: "final step" in job.text() or not job.alive(), 20,
+                  "the program's end")
+            rank = pids_on(hosts, job.host_of(2), SOLVER)
+            os.kill(rank[0], signal.SIGKILL)
+            job.finish()
+            job.check(is_mpi=True)
+            claim(check_value(job, 3) > 20, "steps")
+            claim("steps lost: 0" in job.text(), "a committed step was lost")
+
+
+main(test)
