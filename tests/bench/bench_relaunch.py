@@ -17,6 +17,10 @@ A kill's time ends when the last rank has ended its first collective.
   rg_init   ... of rg_init_mpi: the generation is decided
   restore   ... of rg_state_resume
   collective
+
+With --ulfm also kills after which the ranks that are left go on in place (Open
+MPI 5 of PyPI): restore is to the end of rg_state_resume. The kill after each
+of them is another launch, with all ranks, and is not measured.
 """
 
 import argparse
@@ -41,7 +45,7 @@ sys.path[:0] = [os.path.join(TESTS, "lib"), os.path.join(TESTS, "mpirun")]
 # pylint: disable=wrong-import-position
 from hosts import NETNS, Hosts, HostsJob  # noqa: E402
 from house import Failed, claim  # noqa: E402
-from mpijob import HOSTS_ENV  # noqa: E402
+from mpijob import HOSTS_ENV, run  # noqa: E402
 
 PARTS = ("detect", "sweep", "begin", "launch", "mpi_init", "rg_init",
          "restore", "collective")
@@ -63,6 +67,8 @@ def parse_flags():
                        help="for each row, and as many of bare mpirun")
     flags.add_argument("--bytes", type=bytes_of, default=1 << 20,
                        help="state (default: 1M)")
+    flags.add_argument("--ulfm", action="store_true",
+                       help="also in place, on Open MPI 5")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--json", action="store_true",
                        help="print JSON with every single time")
@@ -211,6 +217,60 @@ class Bare:
         return [launch[part] for part in BARE]
 
 
+class InPlace:
+    """Ours, with --mpi=ulfm."""
+    parts = ("restore", "collective")
+
+    def __init__(self, flags, hosts, names, slots):
+        self.path = os.path.join(hosts.folder, "stamps-ulfm")
+        self.world = len(names) * slots
+        env = dict(HOSTS_ENV, REGROUP_LOG="warn",
+                   LD_LIBRARY_PATH=run.wheel("openmpi5") + "/lib",
+                   PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
+        self.job = HostsJob(
+            hosts, ["--mpi=ulfm", "--min", str(self.world - 1), "--max",
+                    str(self.world), "--max-restarts", "1000000"],
+            ["--slots", str(slots)],
+            [os.path.join(HERE, "bench_relaunch_worker-openmpi"), self.path,
+             str(flags.bytes), "--ulfm"], detect="lan", only=names, env=env)
+
+    def after(self, struck_ns, size):
+        """{what: when the last of so many ranks was there}, and their pids,
+        once all have ended a collective."""
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end and self.job.alive():
+            seen = {}
+            with contextlib.suppress(OSError), \
+                    open(self.path, encoding="ascii") as file:
+                for line in file.read().splitlines(keepends=True):
+                    ns, pid, _rank, what = line.split()
+                    if line.endswith("\n") and int(ns) > struck_ns:
+                        seen.setdefault(what, {})[int(pid)] = int(ns)
+            if len(seen.get("collective", ())) >= size:
+                return ({part: max(seen[part].values())
+                         for part in self.parts}, list(seen["collective"]))
+            time.sleep(0.01)
+        raise Failed(f"no {size} ranks within {WAIT_S} s")
+
+    def kill(self, size, rng, pids):
+        time.sleep(rng.uniform(0.2, 0.4))
+        struck_ns = time.monotonic_ns()
+        os.kill(rng.choice(pids), signal.SIGKILL)
+        return struck_ns, *self.after(struck_ns, size)
+
+    def measure(self, kills, rng):
+        times = []
+        _, pids = self.after(0, self.world)
+        for _ in range(kills):
+            struck_ns, at, pids = self.kill(self.world - 1, rng, pids)
+            ends = [struck_ns, *(at[part] for part in self.parts)]
+            times.append(((ends[-1] - struck_ns) / 1e6,
+                          {part: (ends[i + 1] - ends[i]) / 1e6
+                           for i, part in enumerate(self.parts)}))
+            _, _, pids = self.kill(self.world, rng, pids)
+        return times
+
+
 def kill_one(it, count, rng):
     """A rank of launch `count`; what it took in all, and by parts, in ms."""
     launch = it.stamps.wait(count, it.alive)
@@ -252,6 +312,16 @@ def measure(flags, flavour, world):
                                     ("bare", bare, Bare))]
 
 
+def measure_in_place(flags, world):
+    n, slots = map(int, world.split("x"))
+    rng = random.Random(f"{flags.seed} ulfm {world}")
+    with Hosts(n, renames=True) as hosts:
+        it = InPlace(flags, hosts, hosts.names, slots)
+        with it.job:
+            return row_of(f"openmpi5 {world} in place",
+                          it.measure(flags.kills, rng), InPlace)
+
+
 def print_row(row):
     parts = "".join(f"{row['parts_ms'][part]:11.1f}"
                     if part in row["parts_ms"] else f"{'-':>11}"
@@ -274,6 +344,10 @@ def main():
             if not flags.json:
                 print_row(rows[-2])
                 print_row(rows[-1])
+    for world in flags.worlds.split(",") if flags.ulfm else ():
+        rows.append(measure_in_place(flags, world))
+        if not flags.json:
+            print_row(rows[-1])
     if flags.json:
         json.dump({"benchmark": "bench_relaunch", "cpus": os.cpu_count(),
                    "bytes": flags.bytes, "rows": rows}, sys.stdout, indent=1)
