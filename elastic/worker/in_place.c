@@ -59,7 +59,7 @@ static void end(rg__worker *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* MPI has other processes than the agents: somebody has just died, and one of
+/* MPI has other processes than the agents: a rank has just died, and one of
  * them knows. */
 static rg_status look_again(rg__worker *w, rg__decided *decided)
 {

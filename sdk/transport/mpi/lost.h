@@ -29,7 +29,7 @@ rg_status rg__lost_name(struct rg__mpi *c, const char *why);
 bool rg__lost_can_shrink(void);
 void rg__lost_revoke(MPI_Comm comm);
 int rg__lost_shrink(MPI_Comm comm, MPI_Comm *left_p);
-/* *all_p: it is so on all; false: somebody has died meanwhile. */
+/* *all_p: it is so on all; false: a rank has died meanwhile. */
 bool rg__lost_agree(MPI_Comm comm, int *all_p);
 
 /* Receives from any source go on for the members that are left. */

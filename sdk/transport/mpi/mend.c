@@ -5,8 +5,9 @@
  *   on it for one that has left; what is left is shrunk out of it; each rank
  *   compares that with its agent's members; they agree whether it is right
  *
- * Only the calls of ULFM itself are made, which end whoever dies meanwhile.
- * Communicators are never freed: something may be in flight on them. */
+ * Only the calls of ULFM itself are made, which end even if a rank dies
+ * meanwhile. Communicators are never freed: something may be in flight on
+ * them. */
 #include "sdk/transport/mpi/mend.h"
 
 #include <stdlib.h>
