@@ -182,18 +182,26 @@ static void moves(const char *name, MPI_Datatype here, MPI_Datatype there,
 static void all_moves(void)
 {
     const int counts[] = {0, 1, 9, 200, 2100};
-    MPI_Datatype gaps, four;
+    MPI_Datatype gaps, four, swapped, two;
+    const int ones[] = {1, 1}, places[] = {1, 0};
     MPI_Type_vector(2, 2, 4, MPI_INT, &gaps); /* 4 of 6 */
     MPI_Type_contiguous(4, MPI_INT, &four);
+    MPI_Type_indexed(2, ones, places, MPI_INT, &swapped);
+    MPI_Type_contiguous(2, MPI_INT, &two);
+    MPI_Type_commit(&swapped);
+    MPI_Type_commit(&two);
     MPI_Type_commit(&gaps);
     MPI_Type_commit(&four);
     for (int c = 0; c < 5; c++) {
         moves("double", MPI_DOUBLE, MPI_DOUBLE, counts[c]);
         moves("pair", MPI_DOUBLE_INT, MPI_DOUBLE_INT, counts[c]);
         moves("gaps", gaps, four, counts[c]);
+        moves("swapped", swapped, two, counts[c]);
         MPI_Barrier(comm);
     }
     MPI_Type_free(&gaps);
+    MPI_Type_free(&swapped);
+    MPI_Type_free(&two);
     MPI_Type_free(&four);
 }
 

@@ -17,9 +17,9 @@ def test():
                           preload(flavour, 2, "habits", "differ"))
     claim("allreduce" not in counted(err), f"one rank's wish was enough\n{err}")
     claim(err.count("REGROUP_INTERPOSE differs between ranks") == 1, err)
-    code, _, err = preload(flavour, 2, "habits", wanted="allreduce,alreduce")
+    code, _, err = preload(flavour, 2, "habits", wanted="bcast,reduce_scatter")
     claim(code == 78, f"an unknown name: exit code {code}\n{err}")
-    claim(err.count('REGROUP_INTERPOSE names "alreduce"; there are all') == 1,
+    claim(err.count('names "reduce_scatter"; there are all') == 1,
           f"the unknown name is told otherwise than once\n{err}")
 
 
