@@ -9,6 +9,7 @@ sent as copies, and results are copied back when the operation is waited for.
 from __future__ import annotations
 
 import collections
+import copy
 import datetime
 import queue
 import threading
@@ -129,9 +130,13 @@ class Work(_Work):
         if isinstance(timeout, datetime.timedelta):
             timeout = timeout.total_seconds()
         self._finish(timeout if timeout and timeout > 0 else None)
-        if self._error is not None:
-            raise self._error
+        self._raise()
         return True
+
+    def _raise(self) -> None:
+        """A copy: the frames that it passes would live as long as the work."""
+        if self._error is not None:
+            raise copy.copy(self._error)
 
     synchronize = wait
 
@@ -162,8 +167,7 @@ class Work(_Work):
         return self._future
 
     def _value(self, _: typing.Any) -> typing.Any:
-        if self._error is not None:
-            raise self._error
+        self._raise()
         return self._results
 
 
@@ -206,6 +210,7 @@ class ProcessGroup(dist.ProcessGroup):
         super().__init__(members.rank, members.size)
         self.members = members
         self._deadline = deadline
+        self._name = ""
         # Torch before 2.6 forgets that a Work is an object of Python as soon
         # as only C++ holds it, and then waits forever.
         self._kept: typing.Deque[Work] = collections.deque(maxlen=_KEPT)
@@ -213,6 +218,15 @@ class ProcessGroup(dist.ProcessGroup):
     def getBackendName(self) -> str:  # pylint: disable=invalid-name
         """As c10d asks for it."""
         return "regroup"
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def group_name(self) -> str:
+        """As c10d of torch 2 asks for it, which keeps names only for backends
+        of its own."""
+        return self._name
 
     def _work(self, requests: typing.List[Request], results: typing.Any,
               copies: Copies = ()) -> Work:  # type: ignore[assignment]

@@ -16,6 +16,7 @@ import os
 import socket
 import typing
 import urllib.parse
+import weakref
 
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
@@ -46,9 +47,26 @@ def context() -> Context:
 def _leave() -> None:
     """A change has ended the training function: its groups end as well, and
     init_process_group makes the next ones."""
+    for reducer in list(_reducers):
+        if hasattr(reducer, "_remove_autograd_hooks"):
+            reducer._remove_autograd_hooks()
+    _reducers.clear()
     if dist.is_initialized():
         dist.destroy_process_group()
     _sets.clear()
+
+
+class _Reducer(dist.Reducer):
+    """DDP's, which is known here: torch 2 may keep it for a while after the
+    function has been left, and it would answer to the gradients of a model
+    that the next DDP has."""
+
+    def __init__(self, *arguments: typing.Any, **named: typing.Any) -> None:
+        super().__init__(*arguments, **named)
+        _reducers.add(self)
+
+
+_reducers: weakref.WeakSet = weakref.WeakSet()
 
 
 # ----------------------------------------------------------------- store
@@ -59,6 +77,13 @@ def _address(ctx: Context) -> str:
         return "127.0.0.1"
     named = os.environ.get("MASTER_ADDR")
     return named or socket.gethostbyname(socket.gethostname())
+
+
+def _store(*arguments: typing.Any, **named: typing.Any) -> dist.TCPStore:
+    """With the server that every build of torch has."""
+    if "use_libuv" in (dist.TCPStore.__init__.__doc__ or ""):
+        named["use_libuv"] = False
+    return dist.TCPStore(*arguments, **named)
 
 
 def _meet(url: str, timeout: datetime.timedelta = _TIMEOUT,
@@ -72,12 +97,12 @@ def _meet(url: str, timeout: datetime.timedelta = _TIMEOUT,
             raise Invalid(f"init_process_group got {what}={given[what][0]}, "
                           f"and it is {mine} here; leave {what} out")
     if ctx.rank == 0:
-        store = dist.TCPStore("127.0.0.1", 0, ctx.size, True, timeout,
-                              wait_for_workers=False)
+        store = _store("127.0.0.1", 0, ctx.size, True, timeout,
+                       wait_for_workers=False)
         ctx.world.broadcast_object((_address(ctx), store.port))
     else:
         host, port = ctx.world.broadcast_object(None)
-        store = dist.TCPStore(host, port, ctx.size, False, timeout)
+        store = _store(host, port, ctx.size, False, timeout)
     yield store, ctx.rank, ctx.size
 
 
@@ -129,5 +154,6 @@ def register() -> None:
     more = {"devices": ["cpu", "cuda"]} if "devices" in takes else {}
     dist.Backend.register_backend(_SCHEME, _create, extended_api=True, **more)
     dist.register_rendezvous_handler(_SCHEME, _meet)
+    dist.Reducer = _Reducer  # type: ignore[misc]
     distributed_c10d._new_process_group_helper = _making_sets(
         distributed_c10d._new_process_group_helper)
