@@ -140,20 +140,13 @@ static bool find_source(const rg__snapshot *s, const rg__ack *ack,
     return host != NULL || place != NULL;
 }
 
-static int by_host(const void *a, const void *b)
-{
-    const uint64_t x = ((const source *)a)->ack->id;
-    const uint64_t y = ((const source *)b)->ack->id;
-    return (x > y) - (x < y);
-}
-
 /* ---------------------------------------------------------- what each host has
  */
 
 /* The acks of one generation, and one commit. */
 typedef struct look {
     const rg__snapshot *s;
-    source *source; /* by host; owned */
+    source *source; /* owned; hosts with a record first */
     int sources;
     rg__commit_id id;
     uint32_t shards; /* that the commit has */
@@ -165,11 +158,17 @@ static rg_status find_sources(look *l, uint64_t generation)
     l->source = calloc((size_t)l->s->acks + 1, sizeof *l->source);
     if (l->source == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a decision");
+    for (int i = 0; i < l->s->hosts; i++) {
+        const rg__ack *ack =
+            rg__snapshot_ack(l->s, generation, l->s->host[i].id);
+        if (ack != NULL && find_source(l->s, ack, &l->source[l->sources]))
+            l->sources++;
+    }
     for (int i = 0; i < l->s->acks; i++)
         if (l->s->ack[i].generation == generation &&
+            rg__snapshot_host(l->s, l->s->ack[i].id) == NULL &&
             find_source(l->s, &l->s->ack[i], &l->source[l->sources]))
             l->sources++;
-    qsort(l->source, (size_t)l->sources, sizeof *l->source, by_host);
     return RG_OK;
 }
 
