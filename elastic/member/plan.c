@@ -1428,10 +1428,12 @@ void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns, uint64_t to_ns)
             *since[i] += to_ns - (*since[i] > from_ns ? *since[i] : from_ns);
 }
 
-static bool is_any_of(const rg__proposal *p, int n, uint64_t host)
+/* A proposal that was never decided is no world, and is not counted. */
+static bool is_in_later_world(const rg__snapshot *s, int g, uint64_t host)
 {
-    for (int i = 0; i < n; i++)
-        if (find_host(&p[i], host) != NULL)
+    while (++g < s->gens)
+        if (rg__resume_may_lie_in(s, &s->gen[g]) &&
+            find_host(&s->gen[g], host) != NULL)
             return true;
     return false;
 }
@@ -1446,7 +1448,7 @@ static int count_holders_away(const look *l, char names[RG__CAUSE_MAX])
     for (int g = s->gens - 1; g >= 0; g--) {
         const rg__proposal *p = &s->gen[g];
         for (int i = 0; rg__resume_may_lie_in(s, p) && i < p->host_count; i++)
-            if (!is_any_of(p + 1, s->gens - 1 - g, p->host[i].id) &&
+            if (!is_in_later_world(s, g, p->host[i].id) &&
                 may_hold_more(l, p->host[i].id, p->host[i].name))
                 add_name(names, p->host[i].name, &n);
     }

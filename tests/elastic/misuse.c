@@ -413,11 +413,12 @@ static int group_never_ended(void)
     return say("rg_run", rg_run(state, end_with_a_group_open, NULL));
 }
 
-static int init_twice(void)
+static int init_of_two_kinds(void)
 {
-    init(1);
+    const rg_params is_static = {sizeof is_static, 0};
     rg_ctx *other = NULL;
-    return say("again", rg_init(NULL, &other));
+    init(1);
+    return say("again", rg_init(&is_static, &other));
 }
 
 static rg_status return_what_it_kept(rg_state *st, void *arg)
@@ -554,7 +555,7 @@ int main(int argc, char **argv)
                  {"after_a_failed_run", after_a_failed_run},
                  {"group_left_open", group_left_open},
                  {"group_never_ended", group_never_ended},
-                 {"init_twice", init_twice},
+                 {"init_of_two_kinds", init_of_two_kinds},
                  {"status_kept", status_kept},
                  {"uneven", uneven},
                  {"uneven_later", uneven_later},

@@ -177,9 +177,11 @@ static void shard_of_an_absent_host_is_awaited(void)
 }
 
 /* b went on alone from a's shard, and lost it again before it had made a commit
- * of its own. a has neither a place nor a record any more. */
-static void a_holder_outside_of_the_newest_world_is_waited_for(void)
+ * of its own. a has neither a place nor a record any more; it may have had a
+ * place in a proposal that was never decided. */
+static void a_holder_outside_of_the_newest_world_is_waited_for(bool was_to_join)
 {
+    const uint64_t now = was_to_join ? 4 : 3;
     const uint32_t first[] = {0}, second[] = {1};
     job j;
     job_begin(&j, 1, 2);
@@ -189,14 +191,16 @@ static void a_holder_outside_of_the_newest_world_is_waited_for(void)
     job_host(&j, "b", 2, 1);
     job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
     job_decided(&j, 2, both + 1, 1, older);
+    if (was_to_join)
+        job_proposed(&j, 3, both, 2, false);
     job_lose_record(&j, 1);
     job_reason(&j, 2, false, "b got no copy from a");
-    job_proposed(&j, 3, both + 1, 1, false);
-    job_ack(&j, 3, "b", &older, 1);
+    job_proposed(&j, now, both + 1, 1, false);
+    job_ack(&j, now, "b", &older, 1);
     job_shards(&j, 2, second, 1);
     wait_for_a(&j);
     CHECK(j.plan.awaits_parts);
-    job_ack(&j, 3, "a", &older, 1);
+    job_ack(&j, now, "a", &older, 1);
     job_shards(&j, 2, first, 1);
     CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
     CHECK_EQ(j.plan.line.copies, 1);
@@ -227,7 +231,8 @@ static void a_host_of_an_older_world_is_not_waited_for(void)
 
 int main(void)
 {
-    a_holder_outside_of_the_newest_world_is_waited_for();
+    a_holder_outside_of_the_newest_world_is_waited_for(false);
+    a_holder_outside_of_the_newest_world_is_waited_for(true);
     a_host_of_an_older_world_is_not_waited_for();
     a_host_that_is_cut_off_comes_back_with_it();
     a_host_without_etcd_comes_back_with_it();

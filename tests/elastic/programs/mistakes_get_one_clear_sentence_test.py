@@ -29,7 +29,8 @@ def test_alone():
             "registered_twice": ["RG_ERR_INVALID", "registered already"],
             "before_the_door": ["rank -1 size -1", "RG_ERR_INVALID", "rg_run"],
             "group_never_ended": ["rg_run RG_ERR_INVALID", "rg_group_end"],
-            "init_twice": ["RG_ERR_INVALID", "once per process"]}.items():
+            "init_of_two_kinds": ["RG_ERR_INVALID", "asks for a world that is",
+                                  "NULL for rg_params"]}.items():
         text, code = alone(mode)
         claim(code == 3, f"{mode} ended with {code}")
         for word in words:
@@ -38,7 +39,7 @@ def test_alone():
 
 def test_a_launcher_without_an_agent_is_refused():
     for name in ("OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "PMI_SIZE"):
-        text, code = alone("init_twice", {name: "4"})
+        text, code = alone("init_of_two_kinds", {name: "4"})
         claim(code == 3 and "RG_ERR_REFUSED" in text and
               "regroup run -n 4" in text and name in text,
               f"{name}=4 is not refused: {text!r}")
