@@ -86,7 +86,7 @@ def check_local_ones(ctx):
     raises(regroup.Invalid, last.barrier)
     raises(regroup.Invalid, ctx.world.broadcast, numpy.ones(1), root=ctx.size)
     raises(regroup.Invalid, ctx.world.destroy)
-    raises(regroup.Invalid, regroup.init)
+    raises(regroup.Invalid, regroup.init, elastic=True)
     raises(regroup.Invalid, ctx.state().run, print)  # a static program
     try:
         ctx.world.broadcast(numpy.ones(1), root=-1)
