@@ -17,6 +17,14 @@ def raises(kind, call, *arguments, **named):
     raise AssertionError(f"{call} raised nothing, not {kind}")
 
 
+def check_that_each_status_is_one():
+    import regroup
+    from regroup._errors import error_of
+    for status in regroup.Status:
+        assert status >= 0 or \
+            type(error_of(status, b"why")).status == status, status
+
+
 def check_disagreements(ctx):
     import numpy
     import regroup
@@ -98,6 +106,7 @@ def work():
     import numpy
     import regroup
     with regroup.init() as ctx:
+        check_that_each_status_is_one()
         check_local_ones(ctx)
         check_words(ctx)
         if ctx.size > 1:

@@ -14,7 +14,7 @@ from ._abi import Advice, Kind, Op, Status, Type
 from ._abi import Memory as _Where
 from ._buffers import STREAM_NONE
 from ._context import Context, DeviceInfo, SetInfo, current, init
-from ._errors import (AgentLost, AskedToLeave, Damaged, HostsChanged,
+from ._errors import (AgentLost, AskedToLeave, Damaged, Device, HostsChanged,
                       InProgress, Invalid, JobEnded, Memory, Mismatch,
                       NotFound, NotMember, PeerLost, Refused, RegroupError,
                       SetEnded, Store, System, Timeout, Unsupported)
@@ -31,7 +31,7 @@ BAND, BOR, BXOR = Op.BAND, Op.BOR, Op.BXOR
 
 __all__ = [
     "AVG", "Advice", "AgentLost", "AskedToLeave", "BAND", "BOR", "BXOR",
-    "Context", "DEVICE", "Damaged", "DeviceInfo", "HOST", "HostsChanged",
+    "Context", "DEVICE", "Damaged", "Device", "DeviceInfo", "HOST", "HostsChanged",
     "InProgress", "Invalid", "JobEnded", "Kind", "LAND",
     "LOCAL", "LOR", "LXOR", "MAX", "MIN", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
     "PROD", "Parts", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",

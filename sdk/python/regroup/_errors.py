@@ -186,6 +186,12 @@ class Damaged(RegroupError):
     status = Status.ERR_DAMAGED
 
 
+class Device(RegroupError):
+    """The device or its communicator has failed."""
+
+    status = Status.ERR_DEVICE
+
+
 BY_STATUS: dict[int, type[RegroupError]] = {
     int(kind.status): kind for kind in RegroupError.__subclasses__()}
 
