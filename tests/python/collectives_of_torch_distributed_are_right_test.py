@@ -5,6 +5,8 @@ futures or from another thread. Wrong input is one sentence, and the group works
 on.
 
 Covers: torch/_group.py torch/_rendezvous.py _buffers.py"""
+import weakref
+
 import pyjob
 
 
@@ -53,10 +55,11 @@ def movements(dist, torch, n, me):
     dist.scatter(got, [torch.full((2,), 7.0 + r) for r in range(n)]
                  if me == 0 else None)
     assert (got == 7 + me).all()
-    sent = torch.arange(n) + 10 * me
-    taken = torch.zeros(n, dtype=torch.int64)
-    dist.all_to_all_single(taken, sent)
-    assert taken.tolist() == [10 * r + me for r in range(n)]
+    for dtype in torch.int64, torch.int16:
+        sent = torch.arange(n, dtype=dtype) + 10 * me
+        taken = torch.zeros(n, dtype=dtype)
+        dist.all_to_all_single(taken, sent)
+        assert taken.tolist() == [10 * r + me for r in range(n)]
     rows = torch.full((n * (n + 1) // 2, 2), float(me))
     into = torch.zeros(n * (me + 1), 2)  # r + 1 rows go to rank r
     dist.all_to_all_single(into, rows, [me + 1] * n,
@@ -83,6 +86,12 @@ def works(dist, torch, n):
     future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
     assert (future.then(lambda f: f.value()[0] + 1).wait() == n + 1).all()
     dist.barrier()
+    tensor = torch.ones(9)
+    seen = weakref.ref(tensor)
+    dist.all_reduce(tensor)
+    dist.all_gather([torch.empty(9) for _ in range(n)], tensor)
+    del tensor
+    assert seen() is None, "a tensor outlives what was done with it"
 
 
 def messages(dist, torch, n, me):
@@ -106,6 +115,15 @@ def groups(dist, torch, n, me):
     dist.all_reduce(tensor, group=mine)
     assert (tensor == size).all() and size == max(1, me and n - 1)
     dist.broadcast(tensor, src=0 if me == 0 else 1, group=mine)
+    one, two = torch.ones(1), torch.full((1,), 7.0)
+    twins = dist.new_group(), dist.new_group()  # of the same ranks
+    started = [dist.all_reduce(tensor, group=group, async_op=True)
+               for tensor, group in sorted(
+                   zip((one, two), twins), reverse=me % 2 == 1,
+                   key=lambda pair: pair[0].item())]
+    for work in started:
+        work.wait()
+    assert (one.item(), two.item()) == (n, 7 * n), (one, two)
     dist.destroy_process_group(mine)
     assert dist.get_world_size(dist.new_group()) == n
 

@@ -11,7 +11,7 @@ from .._abi import Op
 from .._context import Context, current, init
 from .._errors import Invalid
 from .._sets import Set
-from ._group import as_moved, dense, returned
+from ._group import as_moved, as_rows, dense, returned
 
 Tensor = torch.Tensor
 
@@ -63,9 +63,9 @@ class _AllGather(torch.autograd.Function):
         ctx.members = members
         ctx.counts = [int(n) for n in members.allgather(
             torch.tensor([len(rows)]))]
-        sent = as_moved(rows)
         out = rows.new_empty((sum(ctx.counts),) + tuple(rows.shape[1:]))
-        members.start_allgatherv(sent, ctx.counts, as_moved(out)).wait()
+        members.start_allgatherv(as_rows(rows), ctx.counts,
+                                 as_rows(out)).wait()
         return out
 
     @staticmethod
@@ -104,8 +104,8 @@ class _AllToAll(torch.autograd.Function):
         came = [int(n) for n in members.alltoall(torch.tensor(counts))]
         ctx.given = came, members
         out = rows.new_empty((sum(came),) + tuple(rows.shape[1:]))
-        members.start_alltoallv(as_moved(rows), counts, came,
-                                as_moved(out)).wait()
+        members.start_alltoallv(as_rows(rows), counts, came,
+                                as_rows(out)).wait()
         splits = torch.tensor(came, dtype=torch.int32)
         ctx.mark_non_differentiable(splits)
         return out, splits
@@ -242,8 +242,9 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         factor = self.momentum if self.momentum is not None else \
             1 / self.num_batches_tracked.item()
         unbiased = variance * (count / (count - 1).clamp(min=1))
-        self.running_mean.lerp_(mean, factor)
-        self.running_var.lerp_(unbiased, factor)
+        for kept, new in ((self.running_mean, mean),
+                          (self.running_var, unbiased)):
+            kept.lerp_(new.to(kept.dtype), factor)
 
     def forward(self, tensor: Tensor) -> Tensor:
         """As of any batch norm."""
@@ -254,6 +255,9 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
                 self.bias, False, 0.0, self.eps)
         axes = [axis for axis in range(tensor.dim()) if axis != 1]
         shape = [1, -1] + [1] * (tensor.dim() - 2)
+        given = tensor.dtype
+        if given in (torch.float16, torch.bfloat16):
+            tensor = tensor.float()  # a half can't count to 2049
         mine = tensor.numel() // tensor.shape[1]
         sums = torch.cat([tensor.sum(axes), tensor.new_tensor([mine])])
         sums = allreduce(sums, members=self.members)
@@ -267,7 +271,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         made = centred * (variance + self.eps).rsqrt().view(shape)
         if self.affine:
             made = made * self.weight.view(shape) + self.bias.view(shape)
-        return made
+        return made.to(given)
 
 
 # ----------------------------------------------------------------- memory

@@ -30,7 +30,7 @@ Tensors = typing.Sequence[Tensor]
 
 _OPS = {"SUM": Op.SUM, "AVG": Op.AVG, "PRODUCT": Op.PROD, "MIN": Op.MIN,
         "MAX": Op.MAX, "BAND": Op.BAND, "BOR": Op.BOR, "BXOR": Op.BXOR}
-_KEPT = 1024  # works that C++ may still hold
+_KEPT = 64  # works that nobody has waited for, and that C++ may hold
 
 
 def op_of(what: str, options: typing.Any) -> Op:
@@ -62,6 +62,12 @@ def as_moved(tensor: Tensor) -> Tensor:
     not have the tensor's."""
     return tensor if tensor.dtype in torch_types() else \
         tensor.view(torch.uint8)
+
+
+def as_rows(tensor: Tensor) -> Tensor:
+    """The same of a tensor of which rows are moved: its first dimension stays
+    what it is."""
+    return as_moved(tensor if tensor.dim() > 1 else tensor.unsqueeze(1))
 
 
 def as_summed(tensor: Tensor, op: Op) -> Tensor:
@@ -99,9 +105,11 @@ class Work(_Work):
     knows futures only, gets their text in a RuntimeError."""
 
     def __init__(self, requests: typing.List[Request], results: typing.Any,
-                 copies: Copies) -> None:
+                 copies: Copies, kept: typing.MutableMapping[int, Work]
+                 ) -> None:
         super().__init__()
         self._requests = requests
+        self._kept = kept  # until it has ended
         self._results = results
         self._copies = copies
         self._error: typing.Optional[BaseException] = None
@@ -123,6 +131,11 @@ class Work(_Work):
                 for to, source in copies:
                     to.detach().copy_(source)
             self._requests = []
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Its group need not keep it any more, nor its tensors."""
+        self._kept.pop(id(self), None)
 
     def wait(self, timeout: typing.Any = None) -> bool:
         """Wait, for the timeout if one is given, and raise what ended the
@@ -213,7 +226,8 @@ class ProcessGroup(dist.ProcessGroup):
         self._name = ""
         # Torch before 2.6 forgets that a Work is an object of Python as soon
         # as only C++ holds it, and then waits forever.
-        self._kept: typing.Deque[Work] = collections.deque(maxlen=_KEPT)
+        self._kept: collections.OrderedDict[int, Work] = \
+            collections.OrderedDict()
 
     def getBackendName(self) -> str:  # pylint: disable=invalid-name
         """As c10d asks for it."""
@@ -230,8 +244,10 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _work(self, requests: typing.List[Request], results: typing.Any,
               copies: Copies = ()) -> Work:  # type: ignore[assignment]
-        work = Work(requests, results, list(copies))
-        self._kept.append(work)
+        work = Work(requests, results, list(copies), self._kept)
+        self._kept[id(work)] = work
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
         return work
 
     def _need_one(self, what: str, tensors: Tensors) -> Tensor:
@@ -358,6 +374,8 @@ class ProcessGroup(dist.ProcessGroup):
     def _all(self, works: typing.List[Work], results: typing.Any) -> Work:
         """One Work for several."""
         # pylint: disable=protected-access
+        for work in works:
+            work.let_go()
         return self._work([r for work in works for r in work._requests],
                           results,
                           [c for work in works for c in work._copies])
@@ -393,8 +411,8 @@ class ProcessGroup(dist.ProcessGroup):
         del opts
         used, rows = dense(output), dense(sent)
         request = self.members.start_alltoallv(
-            as_moved(rows), self._splits(rows, input_splits),
-            self._splits(used, output_splits), as_moved(used),
+            as_rows(rows), self._splits(rows, input_splits),
+            self._splits(used, output_splits), as_rows(used),
             deadline=self._deadline)
         return self._work([request], [output], returned(output, used))
 

@@ -98,13 +98,25 @@ class Gradients:
         self._members = members
         self._is_dense = sparse_as_dense
         self.passes = passes
-        self._buckets = _dealt(parameters, bucket_bytes, _WIRES[compression])
-        self._bucket_of = {p: bucket for bucket in self._buckets
-                           for p in bucket.parameters}
-        self._left = {p: passes for p in parameters}
+        self._bucket_bytes = bucket_bytes
+        self._wire = _WIRES[compression]
+        self._buckets: typing.List[_Bucket] = []
+        self._bucket_of: typing.Dict[Parameter, _Bucket] = {}
+        self._left: typing.Dict[Parameter, int] = {}
+        self._hooked: typing.List[typing.Any] = []
         self._next = 0  # the first bucket that is not started
-        self._hooked = [self._hook(p) for p in parameters]
+        self.take(parameters)
         context().on_leave.append(self.reset)
+
+    def take(self, parameters: typing.Iterable[Parameter]) -> None:
+        """Reduce their gradients as well, from the next pass on, and those
+        that are there."""
+        more = [p for p in parameters if p not in self._bucket_of]
+        for bucket in _dealt(more, self._bucket_bytes, self._wire):
+            self._buckets.append(bucket)
+            self._bucket_of.update(dict.fromkeys(bucket.parameters, bucket))
+        self._left.update(dict.fromkeys(more, self.passes))
+        self._hooked += [self._hook(p) for p in more]
 
     def _hook(self, parameter: Parameter) -> typing.Any:
         """Be told when its gradient has been added; the node lives as long as
@@ -164,8 +176,16 @@ class Distributed:
 
     def synchronize(self) -> None:
         """Wait for the reduced gradients, to clip them: then call step inside
-        of skip_synchronize."""
+        of skip_synchronize. Parameters that were added or begin to learn
+        after the optimizer was made are reduced as well."""
+        self.gradients.take(self.trained())
         self.gradients.finish()
+
+    def trained(self) -> typing.List[Parameter]:
+        """What it trains now."""
+        groups = self.param_groups  # type: ignore[attr-defined]
+        return [p for group in groups for p in group["params"]
+                if p.requires_grad]
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> typing.Iterator[None]:
@@ -180,7 +200,7 @@ class Distributed:
         """Reduce the gradients, and step."""
         loss = closure() if closure is not None else None
         if not self._is_skipped:
-            self.gradients.finish()
+            self.synchronize()
         super().step()  # type: ignore[misc]
         return loss
 
@@ -219,9 +239,7 @@ def DistributedOptimizer(  # pylint: disable=invalid-name
                           for key, value in optimizer.__dict__.items()
                           if key != "step"})  # a scheduler's
     made.gradients = Gradients(
-        [p for group in made.param_groups for p in group["params"]
-         if p.requires_grad],
-        op=op, members=members, compression=compression, passes=passes,
-        bucket_bytes=bucket_bytes, prescale=prescale, postscale=postscale,
-        sparse_as_dense=sparse_as_dense)
+        made.trained(), op=op, members=members, compression=compression,
+        passes=passes, bucket_bytes=bucket_bytes, prescale=prescale,
+        postscale=postscale, sparse_as_dense=sparse_as_dense)
     return made

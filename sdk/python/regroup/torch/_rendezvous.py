@@ -1,9 +1,13 @@
 """init_method="regroup://", and the sets of torch.distributed's groups.
 
 The store that c10d needs beside a backend is torch's own, at rank 0 of each
-generation. Sub-groups are sets, which all ranks of the world make together:
+generation. Nothing waits on it: ranks agree by collectives that they are
+connected, and that a group is made, so a rank that dies meanwhile ends the wait
+of the others. Sub-groups are sets, which all ranks of the world make together:
 c10d has a function that all ranks call for each group, members or not, and
 calls a backend only on the members, so the set is made around that function.
+Each group has a set of its own, also where another has the same ranks: two
+threads may use them at once.
 """
 
 from __future__ import annotations
@@ -22,13 +26,15 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from .._context import Context, current, init
-from .._errors import Invalid
+from .._errors import Invalid, System
 from .._sets import Set
 from ._group import ProcessGroup
 
 _SCHEME = "regroup"
 _TIMEOUT = distributed_c10d.default_pg_timeout
-_sets: typing.Dict[typing.Tuple[int, ...], Set] = {}  # of torch's groups
+_CONNECT = datetime.timedelta(seconds=10)  # to a server that is there
+_sets: typing.Dict[typing.Tuple[int, ...], Set] = {}  # of the newest groups
+_count = [0]  # groups that were made since the default one
 
 
 def context() -> Context:
@@ -91,18 +97,31 @@ def _meet(url: str, timeout: datetime.timedelta = _TIMEOUT,
     """The handler of regroup://; c10d adds a rank and a world_size that the
     program gave."""
     ctx = context()
+    if "TORCHELASTIC_RUN_ID" in os.environ and ctx.size == 1 and \
+            os.environ.get("WORLD_SIZE", "1") != "1":
+        raise Invalid("torchrun has started this program, and each of its "
+                      "processes would be alone; start it with regroup run")
     given = urllib.parse.parse_qs(urllib.parse.urlparse(url).query)
     for what, mine in (("rank", ctx.rank), ("world_size", ctx.size)):
         if given.get(what, [str(mine)]) != [str(mine)]:
             raise Invalid(f"init_process_group got {what}={given[what][0]}, "
                           f"and it is {mine} here; leave {what} out")
+    store, why = None, None
     if ctx.rank == 0:
         store = _store("127.0.0.1", 0, ctx.size, True, timeout,
                        wait_for_workers=False)
         ctx.world.broadcast_object((_address(ctx), store.port))
     else:
         host, port = ctx.world.broadcast_object(None)
-        store = _store(host, port, ctx.size, False, timeout)
+        try:
+            store = _store(host, port, ctx.size, False, min(timeout, _CONNECT))
+            store.set_timeout(timeout)
+        except (RuntimeError, OSError) as error:
+            why = f"{host}:{port}: {error}"
+    for rank, one in enumerate(ctx.world.allgather_object(why)):
+        if one is not None:
+            raise System(f"rank {rank} can't reach the store of rank 0 at "
+                         f"{one}; set MASTER_ADDR to an address of its host")
     yield store, ctx.rank, ctx.size
 
 
@@ -121,12 +140,22 @@ def _making_sets(helper: typing.Callable) -> typing.Callable:
              backend: typing.Any, *rest: typing.Any, **named: typing.Any
              ) -> typing.Any:
         key = tuple(ranks)
-        if key and _SCHEME in str(backend).lower() and key not in _sets:
-            ctx = context()
-            _sets[key] = ctx.world if key == tuple(range(ctx.size)) else \
-                ctx.set(key, _name(len(_sets), key))
+        _count[0] = _count[0] + 1 if key else 0  # it has no ranks
+        if key and _SCHEME in str(backend).lower():
+            _sets[key] = context().set(key, _name(_count[0], key))
         return helper(size, rank, ranks, backend, *rest, **named)
     return make
+
+
+def _behind_groups(barrier: typing.Callable) -> typing.Callable:
+    """c10d's barrier of all ranks behind each new group."""
+    @functools.wraps(barrier)
+    def wait(*arguments: typing.Any, **named: typing.Any) -> None:
+        if dist.get_backend() == _SCHEME:
+            context().world.barrier()
+        else:
+            barrier(*arguments, **named)
+    return wait
 
 
 def _create(options: typing.Any, _own: object = None) -> ProcessGroup:
@@ -157,3 +186,5 @@ def register() -> None:
     dist.Reducer = _Reducer  # type: ignore[misc]
     distributed_c10d._new_process_group_helper = _making_sets(
         distributed_c10d._new_process_group_helper)
+    distributed_c10d._store_based_barrier = _behind_groups(
+        distributed_c10d._store_based_barrier)
