@@ -3,13 +3,15 @@ names of 0.28 are there; operations match by their names, in whatever order the
 ranks start them; grouped, in place and compressed ones, alltoall with splits,
 sparse tensors, process sets and join are right; ranks that wait for operations
 of different names are told so, and an optimizer trains. An elastic program goes
-on where its state was committed.
+on where its state was committed, also with a worker that has joined.
 
 Covers: horovod/torch/_queue.py horovod/torch/_basics.py
 horovod/torch/_operations.py horovod/torch/elastic.py"""
 import os
 import signal
 import sys
+import tempfile
+import time
 
 import pyjob
 
@@ -40,6 +42,12 @@ def by_names(hvd, torch, n, me):
         hvd.synchronize(handles[name])
     for i in range(6):
         assert (tensors[f"t{i}"] == i * n * (n + 1) / 2).all()
+    slow = torch.zeros(300, 1000).t()
+    handle = hvd.allreduce_async_(slow.fill_(1), op=hvd.Sum)
+    while not hvd.poll(handle):
+        pass
+    assert (slow == n).all(), "poll was true before the result was there"
+    hvd.synchronize(handle)
     handle = hvd.allgather_async(torch.full((me + 1, 2), float(me)))
     while not hvd.poll(handle):
         pass
@@ -83,6 +91,25 @@ def operations(hvd, torch, n, me):
         found = hvd.allreduce(torch.ones(1), op=hvd.Sum)
         assert found.item() == n - step, (found, step)
     assert hvd.join() == n - 1
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == n
+    shorts = hvd.allgather(torch.full((me + 1,), me, dtype=torch.int16))
+    assert shorts.tolist() == [r for r in range(n) for _ in range(r + 1)]
+
+
+def gradients(hvd, torch, n, me):
+    def of(call, rows):
+        sent = torch.ones(rows, 2, requires_grad=True)
+        (call(sent) * (me + 1)).sum().backward()
+        return sent.grad[:, 0].tolist()
+
+    mean = (n + 1) / 2  # as Horovod has them
+    assert of(hvd.allgather, me + 1) == [mean] * (me + 1)
+    assert of(lambda x: hvd.broadcast(x, 0), 1) == [0 if me else mean]
+    ranks = [r + 1 for r in range(n)]
+    assert of(hvd.reducescatter, n) == ranks
+    assert of(lambda x: hvd.reducescatter(x, op=hvd.Sum), n) == \
+        [n * one for one in ranks]
+    assert of(lambda x: hvd.grouped_allreduce([x])[0], 1) == [mean]
 
 
 def training(hvd, torch, n, me):
@@ -99,10 +126,30 @@ def training(hvd, torch, n, me):
         (model(x) - x.sum(1, keepdim=True)).pow(2).mean().backward()
         optimizer.step()
     assert torch.allclose(model.weight, torch.ones(1, 2), atol=0.05)
-    assert len(set(hvd.allgather_object(str(model.weight.tolist())))) == 1
+    more = torch.nn.Linear(1, 1)
+    hvd.broadcast_parameters(more.state_dict())
+    optimizer.add_param_group({"params": more.parameters()})
+    for step in range(2):
+        optimizer.zero_grad()
+        more(model(torch.full((1, 2), me + 1.0))).sum().backward()
+        optimizer.step()
+    assert len(set(hvd.allgather_object(str(
+        [model.weight.tolist(), more.weight.tolist()])))) == 1
+
+
+def in_workers_of_a_loader(hvd, torch, n, me):
+    loader = torch.utils.data.DataLoader(
+        range(1), num_workers=1, collate_fn=lambda _: (hvd.rank(), hvd.size()))
+    assert list(loader) == [(me, n)]
+
+
+def gate(name):
+    return os.path.join(os.environ["GATES"], name)
 
 
 def elastic(hvd, torch):
+    while os.path.exists(gate("died")) and not os.path.exists(gate("join")):
+        time.sleep(0.05)
     hvd.init()
     model = torch.nn.Linear(2, 1)
     optimizer = hvd.DistributedOptimizer(
@@ -116,8 +163,14 @@ def elastic(hvd, torch):
     @hvd.elastic.run
     def train(state):
         while state.batch < 8:
-            if state.batch == 4 and hvd.rank() == 1:
+            if state.batch == 4 and hvd.rank() == 1 and \
+                    not os.path.exists(gate("died")):
+                open(gate("died"), "w", encoding="utf-8").close()
                 os.kill(os.getpid(), signal.SIGKILL)
+            while state.batch == 6 and hvd.size() == 1:
+                open(gate("join"), "w", encoding="utf-8").close()
+                time.sleep(0.05)
+                state.commit()  # until the newcomer is there
             optimizer.zero_grad()
             model(torch.ones(4, 2)).pow(2).sum().backward()
             optimizer.step()
@@ -146,6 +199,8 @@ def work():
     n, me = hvd.size(), hvd.rank()
     by_names(hvd, torch, n, me)
     operations(hvd, torch, n, me)
+    gradients(hvd, torch, n, me)
+    in_workers_of_a_loader(hvd, torch, n, me)
     training(hvd, torch, n, me)
     hvd.shutdown()
 
@@ -153,13 +208,16 @@ def work():
 def test():
     from house import Job, claim
     pyjob.job(3, pyjob.command(modules=("torch", "numpy")))
-    with Job(["--min", "1", "--max", "2"],
-             pyjob.command("elastic", modules=("torch", "numpy")),
-             env=pyjob.environment(HOROVOD_ELASTIC="1")) as job:
+    with tempfile.TemporaryDirectory(prefix="rg-py-") as gates, \
+            Job(["--min", "1", "--max", "2"],
+                pyjob.command("elastic", modules=("torch", "numpy")),
+                env=pyjob.environment(HOROVOD_ELASTIC="1", GATES=gates)
+                ) as job:
         job.finish()
         claim("was reset" in job.text(), "nothing was reset")
-        claim("12 samples" in job.text(), "4 steps of 2 ranks and 4 of one "
-              f"took other samples than 12:\n{job.text()}")
+        claim("14 samples" in job.text(), "4 steps of 2 ranks, 2 of one and 2 "
+              "of 2 with a newcomer took other samples than 14:\n"
+              f"{job.text()}")
 
 
 pyjob.main(work, test=test)

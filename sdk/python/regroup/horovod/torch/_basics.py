@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import os
+import types
 import typing
 
-from ..._context import Context, current
+from ..._context import current
 from ..._context import init as _init
 from ..._errors import Invalid
 from ..._mpi import mpi_threads_supported
 from ..._sets import Set
-from ._queue import Queue
+from ._queue import Queue, handles
 
 
-def _context() -> Context:
+_PLACE = ("rank", "size", "local_rank", "local_size", "host_index",
+          "host_count", "slot")
+_places: typing.List[types.SimpleNamespace] = []  # of parents
+
+
+def _remember() -> None:
+    """A forked child, such as a worker of DataLoader, may ask for ranks."""
     found = current()
+    if found is not None:
+        _places[:] = [types.SimpleNamespace(
+            **{name: getattr(found, name) for name in _PLACE})]
+
+
+os.register_at_fork(before=_remember, after_in_parent=_places.clear)
+
+
+def _context() -> typing.Any:
+    found = current() or (_places[0] if _places else None)
     if found is None:
         raise ValueError("Horovod has not been initialized; use hvd.init().")
     return found
@@ -111,17 +128,20 @@ def init(comm: typing.Any = None, process_sets: typing.Any = None, *,
          elastic: typing.Optional[bool] = None) -> None:
     """Join the job. elastic: workers may come and go; without it, whether
     HOROVOD_ELASTIC is 1."""
-    if current() is not None:
+    ctx = current()
+    if ctx is not None and _forget in ctx.on_leave:
         return
     if elastic is None:
         elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
     if isinstance(comm, (list, tuple)) and comm:
         raise Invalid("init got a list of ranks; make a ProcessSet of them")
-    ctx = _init(comm or None, elastic=elastic)
-    if elastic and not ctx.world_wait():
+    ctx = ctx or _init(comm or None, elastic=elastic)
+    ctx.on_leave.append(_forget)
+    if ctx.is_elastic and ctx.rank < 0 and not ctx.world_wait():
         return  # this worker joins a running job
-    if elastic:
-        ctx.on_leave.append(_forget)
+    if os.environ.get("HOROVOD_SIZE", "1") != "1" and ctx.size == 1:
+        raise Invalid("horovodrun has started this program, and each of its "
+                      "processes would be alone; start it with regroup run")
     _made()
     if isinstance(process_sets, (list, tuple)):
         for one in process_sets:
@@ -129,7 +149,9 @@ def init(comm: typing.Any = None, process_sets: typing.Any = None, *,
 
 
 def _forget() -> None:
-    """Sets are made again in the next generation."""
+    """Sets are made again in the next generation, and what was started with
+    this one ends with it."""
+    handles.clear()
     for one in _added:
         one._members = one._queue = None  # pylint: disable=protected-access
     _added.clear()
@@ -150,6 +172,9 @@ def add_process_set(process_set: typing.Any) -> ProcessSet:
         else ProcessSet(process_set)
     if found.process_set_id is not None:
         raise ValueError(f"{found} is there already")
+    if any(one.ranks == found.ranks is not None for one in _added):
+        raise ValueError(f"a process set of the ranks {found.ranks} is there "
+                         "already; use that")
     found.make()
     _added.append(found)
     return found

@@ -16,7 +16,7 @@ from ..._errors import Invalid, Unsupported
 from ...torch import _functions as plain
 from ...torch._group import as_moved, dense, returned
 from ._basics import ProcessSet, global_process_set
-from ._queue import Operation
+from ._queue import Operation, Queue, Started, handles
 
 Tensor = torch.Tensor
 Tensors = typing.Sequence[Tensor]
@@ -68,40 +68,36 @@ class Compression:
 
 # ---------------------------------------------------------------- handles
 
-_handles: typing.Dict[int, typing.Tuple[ProcessSet, Operation]] = {}
 _numbers = itertools.count()
-_unnamed: typing.Dict[str, itertools.count] = {}
 
 
 def _start(kind: str, name: typing.Optional[str], members: ProcessSet,
-           start: typing.Callable) -> int:
-    if name is None:
-        counter = _unnamed.setdefault(f"{kind}.{members.ranks}",
-                                      itertools.count(1))
-        name = f"noname.{next(counter)}"
+           start: typing.Callable[[], Started]) -> int:
+    queue = members.queue
     handle = next(_numbers)
-    _handles[handle] = members, members.queue.add(f"{kind}.{name}", start)
+    handles[handle] = queue, queue.add(
+        f"{kind}.{name or queue.name_of(kind)}", start)
     return handle
 
 
-def _operation(handle: int) -> typing.Tuple[ProcessSet, Operation]:
-    if handle not in _handles:
+def _operation(handle: int) -> typing.Tuple[Queue, Operation]:
+    if handle not in handles:
         raise ValueError(f"handle {handle} is not there, or was waited for")
-    return _handles[handle]
+    return handles[handle]
 
 
 def poll(handle: int) -> bool:
     """Whether synchronize would return at once; it may wait until the other
     ranks poll or wait, too."""
-    members, operation = _operation(handle)
-    return members.queue.poll(operation)
+    queue, operation = _operation(handle)
+    return queue.poll(operation)
 
 
 def synchronize(handle: int) -> typing.Any:
     """Wait for an operation; its result."""
-    members, operation = _operation(handle)
-    del _handles[handle]
-    members.queue.need(operation)
+    queue, operation = _operation(handle)
+    del handles[handle]
+    queue.need(operation)
     return operation.result()
 
 
@@ -127,7 +123,7 @@ def _reduced(kind: str, tensors: Tensors, outputs: typing.Optional[Tensors],
              compression: typing.Any = Compression.none,
              is_one: bool = True) -> int:
     """The results are new tensors, or in outputs."""
-    def start() -> typing.Callable[[], typing.Any]:
+    def start() -> Started:
         sent = [compression.compress(one.detach()) for one in tensors]
         used = [dense(one) if outputs is not None and one.data_ptr() ==
                 own.data_ptr() else dense(one).clone()
@@ -147,7 +143,7 @@ def _reduced(kind: str, tensors: Tensors, outputs: typing.Optional[Tensors],
                         to.detach().copy_(source)
                 made = list(outputs)
             return made[0] if is_one else made
-        return finish
+        return Started(requests, finish)
     return _start(kind, name, members, start)
 
 
@@ -173,6 +169,18 @@ def allreduce_async_(tensor: Tensor, average: typing.Optional[bool] = None,
                     prescale_factor, postscale_factor, process_set)
 
 
+def _reduces(tensor: Tensor, compression: typing.Any, op: Op, prescale: float,
+             postscale: float, members: ProcessSet
+             ) -> typing.Callable[[], Tensor]:
+    """A reduction that autograd goes through."""
+    def call() -> Tensor:
+        sent, ctx = compression.compress(tensor)
+        return compression.decompress(plain.allreduce(
+            sent, op=op, members=members.members, prescale=prescale,
+            postscale=postscale), ctx)
+    return call
+
+
 def allreduce(tensor: Tensor, average: typing.Optional[bool] = None,
               name: typing.Optional[str] = None,
               compression: typing.Any = Compression.none,
@@ -180,15 +188,10 @@ def allreduce(tensor: Tensor, average: typing.Optional[bool] = None,
               postscale_factor: float = 1.0,
               process_set: ProcessSet = global_process_set) -> Tensor:
     """Reduce into a new tensor; autograd goes through it."""
-    kind = _op(average, op)
-
-    def start() -> typing.Callable[[], typing.Any]:
-        sent, ctx = compression.compress(tensor)
-        made = plain.allreduce(sent, op=kind, members=process_set.members,
-                               prescale=prescale_factor,
-                               postscale=postscale_factor)
-        return lambda: compression.decompress(made, ctx)
-    return synchronize(_start("allreduce", name, process_set, start))
+    return synchronize(_simple(
+        "allreduce", name, process_set, _reduces(
+            tensor, compression, _op(average, op), prescale_factor,
+            postscale_factor, process_set)))
 
 
 def allreduce_(tensor: Tensor, average: typing.Optional[bool] = None,
@@ -239,10 +242,16 @@ def grouped_allreduce(tensors: Tensors,
                       postscale_factor: float = 1.0,
                       process_set: ProcessSet = global_process_set
                       ) -> typing.List[Tensor]:
-    """Reduce several tensors into new ones."""
-    return synchronize(_reduced(
-        "grouped_allreduce", tensors, None, name, _op(average, op),
-        prescale_factor, postscale_factor, process_set, compression, False))
+    """Reduce several tensors into new ones; autograd goes through it."""
+    if not any(one.requires_grad for one in tensors):
+        return synchronize(_reduced(
+            "grouped_allreduce", tensors, None, name, _op(average, op),
+            prescale_factor, postscale_factor, process_set, compression,
+            False))
+    calls = [_reduces(one, compression, _op(average, op), prescale_factor,
+                      postscale_factor, process_set) for one in tensors]
+    return synchronize(_simple("grouped_allreduce", name, process_set,
+                               lambda: [call() for call in calls]))
 
 
 def grouped_allreduce_(tensors: Tensors,
@@ -283,12 +292,24 @@ def sparse_allreduce_async(tensor: Tensor, name: str, op: str,
 
 # ----------------------------------------------------- moving and scattering
 
+def _scaled(tensor: Tensor, members: ProcessSet, is_mean: bool) -> Tensor:
+    """The tensor; its gradient is divided by the number of ranks, or
+    multiplied, as Horovod has it."""
+    if not (tensor.requires_grad and torch.is_grad_enabled()):
+        return tensor
+    size = members.size()
+    seen = tensor.view_as(tensor)
+    seen.register_hook(lambda gradient: gradient / size if is_mean
+                       else gradient * size)
+    return seen
+
+
 def _simple(kind: str, name: typing.Optional[str], members: ProcessSet,
             call: typing.Callable[[], typing.Any]) -> int:
     """An operation that its round runs to its end."""
-    def start() -> typing.Callable[[], typing.Any]:
+    def start() -> Started:
         made = call()
-        return lambda: made
+        return Started([], lambda: made)
     return _start(kind, name, members, start)
 
 
@@ -296,7 +317,7 @@ def allgather_async(tensor: Tensor, name: typing.Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> int:
     """Start gathering the rows of all ranks; each may have another number."""
     return _simple("allgather", name, process_set, lambda: plain.allgather(
-        tensor, members=process_set.members))
+        _scaled(tensor, process_set, True), members=process_set.members))
 
 
 def allgather(tensor: Tensor, name: typing.Optional[str] = None,
@@ -311,7 +332,8 @@ def grouped_allgather_async(tensors: Tensors,
                             ) -> int:
     """The same of several tensors."""
     return _simple("grouped_allgather", name, process_set, lambda: [
-        plain.allgather(one, members=process_set.members) for one in tensors])
+        plain.allgather(_scaled(one, process_set, True),
+                        members=process_set.members) for one in tensors])
 
 
 def grouped_allgather(tensors: Tensors, name: typing.Optional[str] = None,
@@ -327,7 +349,8 @@ def broadcast_async(tensor: Tensor, root_rank: int,
     """Start a broadcast into a new tensor."""
     root = process_set.rank_of(root_rank)
     return _simple("broadcast", name, process_set, lambda: plain.broadcast(
-        tensor, root, members=process_set.members))
+        _scaled(tensor, process_set, True), root,
+        members=process_set.members))
 
 
 def broadcast(tensor: Tensor, root_rank: int,
@@ -343,7 +366,7 @@ def broadcast_async_(tensor: Tensor, root_rank: int,
     """Start a broadcast in place."""
     root = process_set.rank_of(root_rank)
 
-    def start() -> typing.Callable[[], typing.Any]:
+    def start() -> Started:
         used = dense(tensor)
         request = process_set.members.start_broadcast(as_moved(used), root)
 
@@ -352,7 +375,7 @@ def broadcast_async_(tensor: Tensor, root_rank: int,
             for to, source in returned(tensor, used):
                 to.detach().copy_(source)
             return tensor
-        return finish
+        return Started([request], finish)
     return _start("broadcast", name, process_set, start)
 
 
@@ -392,7 +415,8 @@ def reducescatter_async(tensor: Tensor, name: typing.Optional[str] = None,
     kind = _op(None, op)
     return _simple("reducescatter", name, process_set,
                    lambda: plain.reduce_scatter(
-                       tensor, op=kind, members=process_set.members,
+                       _scaled(tensor, process_set, False), op=kind,
+                       members=process_set.members,
                        prescale=prescale_factor, postscale=postscale_factor))
 
 
@@ -417,9 +441,9 @@ def grouped_reducescatter_async(tensors: Tensors,
     """The same of several tensors."""
     kind = _op(None, op)
     return _simple("grouped_reducescatter", name, process_set, lambda: [
-        plain.reduce_scatter(one, op=kind, members=process_set.members,
-                             prescale=prescale_factor,
-                             postscale=postscale_factor) for one in tensors])
+        plain.reduce_scatter(_scaled(one, process_set, False), op=kind,
+                             members=process_set.members,
+                             prescale=prescale_factor, postscale=postscale_factor) for one in tensors])
 
 
 def grouped_reducescatter(tensors: Tensors,

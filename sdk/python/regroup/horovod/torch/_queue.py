@@ -11,14 +11,24 @@ from __future__ import annotations
 
 import array
 import hashlib
+import itertools
 import typing
 
-from ..._context import current
 from ..._errors import Invalid, Mismatch
 from ..._sets import Set
+from ..._wait import Request
 
 _WAITS, _POLLS, _JOINED = range(3)
-Start = typing.Callable[[], typing.Callable[[], typing.Any]]
+
+
+class Started(typing.NamedTuple):
+    """What runs, and the function that waits for it and has its result."""
+
+    requests: typing.Sequence[Request]
+    finish: typing.Callable[[], typing.Any]
+
+
+Start = typing.Callable[[], Started]
 
 
 class Operation:
@@ -27,31 +37,53 @@ class Operation:
     def __init__(self, name: str, start: Start) -> None:
         self.name = name
         self.start = start
-        self.finish: typing.Optional[typing.Callable[[], typing.Any]] = None
+        self.started: typing.Optional[Started] = None
         self.error: typing.Optional[Exception] = None
 
     @property
     def has_started(self) -> bool:
         """Whether a round has started it."""
-        return self.finish is not None or self.error is not None
+        return self.started is not None or self.error is not None
+
+    def is_over(self) -> bool:
+        """Whether it has ended, well or not; its result is in place then."""
+        if self.started is None:
+            return self.error is not None
+        if not all([one.test() for one in self.started.requests]):
+            return False
+        try:
+            made = self.started.finish()
+            self.started = Started([], lambda: made)
+        except Exception as error:  # pylint: disable=broad-except
+            self.error = error
+        return True
 
     def result(self) -> typing.Any:
         """Wait for it."""
         if self.error is not None:
             raise self.error
-        assert self.finish is not None
-        return self.finish()
+        assert self.started is not None
+        return self.started.finish()
+
+
+#: What synchronize and poll know, by its number.
+handles: typing.Dict[int, typing.Tuple["Queue", Operation]] = {}
 
 
 class Queue:
-    """What the members of a set have started, and not yet agreed on."""
+    """What the members of a set have started, and not yet agreed on. Each
+    generation has its own, and so has the count of operations without names:
+    members that are new have counted none."""
 
     def __init__(self, rounds: Set) -> None:
         self._rounds = rounds
         self._waiting: typing.Dict[str, Operation] = {}
-        context = current()
-        assert context is not None
-        context.on_leave.append(self._waiting.clear)
+        self._unnamed: typing.Dict[str, itertools.count] = {}
+
+    def name_of(self, kind: str) -> str:
+        """The name of the next operation that was given none."""
+        counter = self._unnamed.setdefault(kind, itertools.count(1))
+        return f"noname.{next(counter)}"
 
     def add(self, name: str, start: Start) -> Operation:
         """Start an operation when all members have it."""
@@ -68,15 +100,17 @@ class Queue:
             self._round(_WAITS)
 
     def poll(self, operation: Operation) -> bool:
-        """Take part in one round; whether it has started."""
+        """Take part in one round if it has not started; whether it is over."""
         if not operation.has_started:
             self._round(_POLLS)
-        return operation.has_started
+        return operation.is_over()
 
     def join(self) -> None:
-        """Take part in rounds until all members have joined."""
+        """Take part in rounds until all members have joined; they may have
+        made different numbers of operations."""
         while not self._round(_JOINED):
             pass
+        self._unnamed.clear()
 
     def _round(self, how: int) -> bool:
         """Returns whether all members have joined."""
@@ -112,6 +146,6 @@ class Queue:
         for name in names:
             operation = self._waiting.pop(name)
             try:
-                operation.finish = operation.start()
+                operation.started = operation.start()
             except Exception as error:  # pylint: disable=broad-except
                 operation.error = error

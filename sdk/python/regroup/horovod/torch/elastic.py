@@ -56,7 +56,13 @@ class TorchState:
         self._reset_callbacks.extend(callbacks)
 
 
-ObjectState = TorchState
+class ObjectState(TorchState):
+    """The same without a model. Horovod's two functions are not needed."""
+
+    def __init__(self, bcast_object: typing.Any = None,
+                 get_rank: typing.Any = None, **kwargs: typing.Any) -> None:
+        del bcast_object, get_rank
+        super().__init__(**kwargs)
 
 
 def run(func: typing.Callable) -> typing.Callable:
