@@ -315,7 +315,8 @@ static bool fits_native(const rg__membership *m)
 static rg_status share_native(rg__worker *w, const rg__reached *reached,
                               bool *ok)
 {
-    const uint64_t bytes = rg__shm_control_bytes(w->entered.local_size);
+    const uint64_t bytes =
+        rg__shm_control_bytes(w->entered.local_size, RG__SETS_MAX);
     int fd = -1;
     rg_status st = share_registry(w, ok);
     if (st != RG_OK || !*ok)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,9 +113,27 @@ static bool has_bytes(int fd, size_t place, size_t bytes)
            (uint64_t)info.st_size - place >= bytes;
 }
 
+/* Beyond it the kernel sends SIGXFSZ. */
+static rg_status check_limit(const char *name, size_t bytes)
+{
+    struct rlimit most;
+    if (getrlimit(RLIMIT_FSIZE, &most) != 0 || bytes <= most.rlim_cur)
+        return RG_OK;
+    return rg__fail(RG_ERR_MEMORY,
+                    "shared memory %s of %zu bytes, most of which are never "
+                    "used, is larger than the %" PRIu64 " bytes that a file "
+                    "may have; raise ulimit -f",
+                    name, bytes, (uint64_t)most.rlim_cur);
+}
+
 rg_status rg__shm_grow(int fd, const char *name, size_t bytes)
 {
-    if (has_bytes(fd, 0, bytes) || ftruncate(fd, (off_t)bytes) == 0)
+    if (has_bytes(fd, 0, bytes))
+        return RG_OK;
+    const rg_status st = check_limit(name, bytes);
+    if (st != RG_OK)
+        return st;
+    if (ftruncate(fd, (off_t)bytes) == 0)
         return RG_OK;
     return rg__fail(RG_ERR_MEMORY,
                     "shared memory %s can't grow to %zu bytes: %s", name, bytes,

@@ -61,8 +61,9 @@ typedef struct rg__native_set {
 } rg__native_set;
 
 /* The set of a communicator, for a call that all of its ranks make and that
- * native may carry; NULL: it goes to MPI. */
-rg__native_set *rg__native_set_of(MPI_Comm comm);
+ * native may carry; NULL: it goes to MPI. Counts the call, unless this rank has
+ * made a mistake in root or buffers, which are the program's here. */
+rg__native_set *rg__native_set_of(MPI_Comm comm, const rg__coll *coll);
 
 /* The attribute's delete function. */
 int rg__native_set_free(MPI_Comm comm, int keyval, void *value, void *extra);
@@ -89,8 +90,9 @@ bool rg__types_is_dense(MPI_Datatype type);
 /* packed.c: elements of any type as bytes that lie one behind the other. */
 typedef struct rg__packed {
     void *at;
-    void *own; /* malloc'd; NULL: `at` is the program's memory */
-    void *to;  /* where they are unpacked to */
+    void *own;    /* malloc'd; NULL: `at` is the program's memory */
+    bool is_into; /* it is unpacked at the end, */
+    void *to;     /* to there, which may be MPI_BOTTOM: NULL */
     MPI_Datatype type;
     MPI_Count count;
     uint64_t bytes;

@@ -18,32 +18,33 @@ static rg__native_set *find_set(const rg__coll *o, uint64_t bytes,
                                 MPI_Comm comm)
 {
     rg__native_set *set =
-        rg__choice_has(o->kind, bytes) ? rg__native_set_of(comm) : NULL;
-    return set != NULL && rg__choice_suits(o->kind, set->n) && o->root >= 0 &&
-                   o->root < set->n && bytes <= INT32_MAX / (uint64_t)set->n
+        rg__choice_has(o->kind, bytes) ? rg__native_set_of(comm, o) : NULL;
+    return set != NULL && rg__choice_suits(o->kind, set->n) &&
+                   bytes <= INT32_MAX / (uint64_t)set->n
                ? set
                : NULL;
 }
 
-/* count elements are what one rank gives to another. */
-static facts find(rg__kind kind, MPI_Count count, MPI_Datatype type, int root,
+/* coll has kind, root and the program's buffers; count elements are what one
+ * rank gives to another. */
+static facts find(rg__coll coll, MPI_Count count, MPI_Datatype type,
                   MPI_Comm comm)
 {
     uint64_t bytes = 0;
-    facts f = {.comm = comm,
-               .coll = {.kind = kind, .type = RG_U8, .root = root}};
+    facts f = {.comm = comm, .coll = coll};
+    f.coll.type = RG_U8;
     if (rg__types_bytes(count, type, &bytes) && bytes > 0)
         f.set = find_set(&f.coll, bytes, comm);
     f.coll.count = bytes;
     return f;
 }
 
-static facts find_reduction(rg__kind kind, MPI_Count count, MPI_Datatype type,
-                            MPI_Op op, int root, MPI_Comm comm)
+static facts find_reduction(rg__coll coll, MPI_Count count, MPI_Datatype type,
+                            MPI_Op op, MPI_Comm comm)
 {
     uint64_t bytes = 0;
-    facts f = {.comm = comm,
-               .coll = {.kind = kind, .root = root, .count = (uint64_t)count}};
+    facts f = {.comm = comm, .coll = coll};
+    f.coll.count = (uint64_t)count;
     if (rg__types_bytes(count, type, &bytes) && bytes > 0 &&
         rg__types_find(type, op, &f.coll.type, &f.coll.op))
         f.set = find_set(&f.coll, bytes, comm);
@@ -88,7 +89,9 @@ static void *element(const void *p, MPI_Count i, MPI_Datatype type)
 static bool allreduce(const void *send, void *recv, MPI_Count count,
                       MPI_Datatype type, MPI_Op op, MPI_Comm comm, int *code_p)
 {
-    facts f = find_reduction(RG__ALLREDUCE, count, type, op, 0, comm);
+    facts f = find_reduction(
+        (rg__coll){.kind = RG__ALLREDUCE, .send = send, .recv = recv}, count,
+        type, op, comm);
     if (passes(&f))
         return false;
     *code_p = carry(&f, send == MPI_IN_PLACE ? recv : send, recv);
@@ -99,7 +102,10 @@ static bool reduce(const void *send, void *recv, MPI_Count count,
                    MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
                    int *code_p)
 {
-    facts f = find_reduction(RG__REDUCE, count, type, op, root, comm);
+    facts f = find_reduction(
+        (rg__coll){
+            .kind = RG__REDUCE, .root = root, .send = send, .recv = recv},
+        count, type, op, comm);
     if (passes(&f))
         return false;
     *code_p = carry(&f, send == MPI_IN_PLACE ? recv : send, recv);
@@ -125,7 +131,9 @@ static bool reduce_scatter(const void *send, void *recv, MPI_Count count,
                            MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                            int *code_p)
 {
-    facts f = find_reduction(RG__REDUCE_SCATTER, count, type, op, 0, comm);
+    facts f = find_reduction(
+        (rg__coll){.kind = RG__REDUCE_SCATTER, .send = send, .recv = recv},
+        count, type, op, comm);
     if (passes(&f))
         return false;
     *code_p = send == MPI_IN_PLACE
@@ -141,7 +149,9 @@ static bool broadcast(void *data, MPI_Count count, MPI_Datatype type, int root,
                       MPI_Comm comm, int *code_p)
 {
     rg__packed p;
-    facts f = find(RG__BROADCAST, count, type, root, comm);
+    facts f =
+        find((rg__coll){.kind = RG__BROADCAST, .root = root, .recv = data},
+             count, type, comm);
     if (passes(&f))
         return false;
     int code = f.set->rank == root
@@ -158,7 +168,9 @@ static bool allgather(const void *send, MPI_Count send_count,
                       MPI_Datatype recv_type, MPI_Comm comm, int *code_p)
 {
     rg__packed from = {0}, into = {0};
-    facts f = find(RG__ALLGATHER, recv_count, recv_type, 0, comm);
+    facts f =
+        find((rg__coll){.kind = RG__ALLGATHER, .send = send, .recv = recv},
+             recv_count, recv_type, comm);
     if (passes(&f))
         return false;
     if (send == MPI_IN_PLACE) {
@@ -179,7 +191,8 @@ static bool alltoall(const void *send, MPI_Count send_count,
                      MPI_Datatype recv_type, MPI_Comm comm, int *code_p)
 {
     rg__packed from = {0}, into = {0};
-    facts f = find(RG__ALLTOALL, recv_count, recv_type, 0, comm);
+    facts f = find((rg__coll){.kind = RG__ALLTOALL, .send = send, .recv = recv},
+                   recv_count, recv_type, comm);
     if (passes(&f))
         return false;
     if (send == MPI_IN_PLACE) {
@@ -213,18 +226,22 @@ static side own_side(side own, side whole, int rank)
     return own;
 }
 
-/* The signature is equal on all ranks; the root's own side may be in place. */
-static facts find_rooted(rg__kind kind, side own, side whole, int root,
-                         MPI_Comm comm)
+/* The signature is equal on all ranks; the root's own side may be in place, and
+ * what others say of the whole means nothing. */
+static facts find_rooted(rg__coll coll, side own, side whole, MPI_Comm comm)
 {
     const side known = own.at == MPI_IN_PLACE ? whole : own;
-    return find(kind, known.count, known.type, root, comm);
+    return find(coll, known.count, known.type, comm);
 }
 
 static bool gather(side own, side whole, int root, MPI_Comm comm, int *code_p)
 {
     rg__packed from = {0}, into = {0};
-    facts f = find_rooted(RG__GATHER, own, whole, root, comm);
+    facts f = find_rooted((rg__coll){.kind = RG__GATHER,
+                                     .root = root,
+                                     .send = own.at,
+                                     .recv = (void *)(uintptr_t)whole.at},
+                          own, whole, comm);
     if (passes(&f))
         return false;
     const side mine = own_side(own, whole, f.set->rank);
@@ -239,17 +256,22 @@ static bool gather(side own, side whole, int root, MPI_Comm comm, int *code_p)
 static bool scatter(side own, side whole, int root, MPI_Comm comm, int *code_p)
 {
     rg__packed from = {0}, into = {0};
-    facts f = find_rooted(RG__SCATTER, own, whole, root, comm);
+    facts f = find_rooted((rg__coll){.kind = RG__SCATTER,
+                                     .root = root,
+                                     .send = whole.at,
+                                     .recv = (void *)(uintptr_t)own.at},
+                          own, whole, comm);
     if (passes(&f))
         return false;
-    const side mine = own_side(own, whole, f.set->rank);
     int code = MPI_SUCCESS;
     if (f.set->rank == root)
         code = rg__packed_from(&from, whole.at, f.set->n * whole.count,
                                whole.type, comm);
-    if (code == MPI_SUCCESS)
-        code = rg__packed_into(&into, (void *)(uintptr_t)mine.at, mine.count,
-                               mine.type, comm);
+    if (code == MPI_SUCCESS && own.at != MPI_IN_PLACE)
+        code = rg__packed_into(&into, (void *)(uintptr_t)own.at, own.count,
+                               own.type, comm);
+    else if (code == MPI_SUCCESS) /* the root's own part is not written */
+        into.at = (char *)from.at + (uint64_t)root * f.coll.count;
     *code_p = carry_packed(&f, &from, &into, code);
     return true;
 }

@@ -121,9 +121,9 @@ bool rg__types_find(MPI_Datatype type, MPI_Op op, rg_type *type_p, rg_op *op_p)
 
 bool rg__types_bytes(MPI_Count count, MPI_Datatype type, uint64_t *bytes_p)
 {
-    int bytes = 0;
+    MPI_Count bytes = 0;
     if (count < 0 || type == MPI_DATATYPE_NULL ||
-        PMPI_Type_size(type, &bytes) != MPI_SUCCESS || bytes < 0)
+        PMPI_Type_size_x(type, &bytes) != MPI_SUCCESS || bytes < 0)
         return false;
     *bytes_p = (uint64_t)count * (uint64_t)bytes;
     return true;

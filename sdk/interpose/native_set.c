@@ -47,7 +47,8 @@ static segment make_segment(int n)
     if (getrandom(&s.nonce, sizeof s.nonce, 0) != sizeof s.nonce)
         return s;
     snprintf(name, sizeof name, NAME_FORMAT, s.nonce);
-    if (rg__shm_create(name, rg__shm_control_bytes(n), false, &s.fd) != RG_OK)
+    if (rg__shm_create(name, rg__shm_control_bytes(n, 1), false, &s.fd) !=
+        RG_OK)
         s.fd = -1;
     return s;
 }
@@ -88,7 +89,8 @@ static rg_status open_comm(rg__native_set *set, int fd)
                            .generation = 1,
                            .member = member,
                            .control_fd = fd,
-                           .control_bytes = rg__shm_control_bytes(set->n),
+                           .control_bytes = rg__shm_control_bytes(set->n, 1),
+                           .sets = 1,
                            .mappings = &none};
     const rg_status st = rg__transport_native.open(&boot, &set->comm);
     free(member);
@@ -118,10 +120,33 @@ static bool agree(rg__native_set *set, MPI_Comm comm, bool ok)
     return true;
 }
 
+/* Ranks of another world, which was spawned or has been connected, may be
+ * without the library. All ranks see some of them here, or none does. */
+static bool is_within_my_world(MPI_Comm comm, int n)
+{
+    int ranks[RG__HOST_SLOTS_MAX], in_world[RG__HOST_SLOTS_MAX];
+    MPI_Group here, world;
+    bool is_within = true;
+    for (int r = 0; r < n; r++)
+        ranks[r] = r;
+    PMPI_Comm_group(comm, &here);
+    PMPI_Comm_group(MPI_COMM_WORLD, &world);
+    PMPI_Group_translate_ranks(here, n, ranks, world, in_world);
+    for (int r = 0; r < n; r++)
+        is_within &= in_world[r] != MPI_UNDEFINED;
+    PMPI_Group_free(&here);
+    PMPI_Group_free(&world);
+    return is_within;
+}
+
 /* A rank without memory for the answer can't take part. */
 static void make(rg__native_set *set, MPI_Comm comm)
 {
     segment s = {.fd = -1};
+    if (!is_within_my_world(comm, set->n)) {
+        set->is_never = true;
+        return;
+    }
     set->life = calloc((size_t)set->n, sizeof *set->life);
     if (set->life == NULL) {
         rg__log(RG__ERROR, "interpose", "no memory for %d ranks", set->n);
@@ -171,7 +196,27 @@ static rg__native_set *note(MPI_Comm comm)
     return set;
 }
 
-rg__native_set *rg__native_set_of(MPI_Comm comm)
+/* A mistake is MPI's to tell, on the rank that makes it: others may not even be
+ * in such a call, so it does not count. */
+static bool is_right(const rg__native_set *set, const rg__coll *o)
+{
+    const bool is_root = set->rank == o->root;
+    if (o->root < 0 || o->root >= set->n)
+        return false;
+    switch (o->kind) {
+    case RG__BARRIER:
+        return true;
+    case RG__REDUCE:
+    case RG__GATHER:
+        return (is_root ? o->recv : o->send) != MPI_IN_PLACE;
+    case RG__SCATTER:
+        return (is_root ? o->send : o->recv) != MPI_IN_PLACE;
+    default:
+        return o->recv != MPI_IN_PLACE;
+    }
+}
+
+rg__native_set *rg__native_set_of(MPI_Comm comm, const rg__coll *coll)
 {
     rg__native_set *set = NULL;
     int is_there = 0;
@@ -181,7 +226,7 @@ rg__native_set *rg__native_set_of(MPI_Comm comm)
         return NULL;
     if (!is_there)
         set = note(comm);
-    if (set == NULL || set->is_never)
+    if (set == NULL || set->is_never || !is_right(set, coll))
         return NULL;
     if (set->comm == NULL && ++set->calls == CALLS)
         make(set, comm);

@@ -1,15 +1,25 @@
 /* Processes of this host: which one it is, and whether it has ended. A number
- * comes again, so the time at which its process began belongs to it. */
+ * comes again, so the time at which its process began belongs to it. A process
+ * of which nothing can be read here, for want of a descriptor perhaps, has
+ * ended only if the kernel has none of its number. */
 #include "sdk/interpose/interpose.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Field 3 of /proc/PID/stat is the state, field 22 the start; the name before
- * them may contain anything. */
-static bool read_stat(int pid, char *state_p, uint64_t *start_p)
+typedef struct seen {
+    char state;
+    int threads;
+    uint64_t start;
+} seen;
+
+/* Of /proc/PID/stat, field 3 is the state, 20 how many threads there are, 22
+ * the start; the name before them may contain anything. */
+static bool read_stat(int pid, seen *s)
 {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -23,23 +33,25 @@ static bool read_stat(int pid, char *state_p, uint64_t *start_p)
     return at != NULL &&
            sscanf(at,
                   ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                  "%*s %*s %*s %*s %*s %" SCNu64,
-                  state_p, start_p) == 2;
+                  "%*s %*s %*s %d %*s %" SCNu64,
+                  &s->state, &s->threads, &s->start) == 3;
 }
 
 rg__life rg__life_of_me(void)
 {
-    char state;
-    rg__life me = {.pid = getpid(), .ok = 1};
-    if (!read_stat(me.pid, &state, &me.start))
-        me.ok = 0;
+    seen s = {0};
+    rg__life me = {.pid = getpid()};
+    me.ok = read_stat(me.pid, &s);
+    me.start = s.start;
     return me;
 }
 
+/* A main thread that has ended alone looks like a process that has. */
 bool rg__life_is_over(const rg__life *life)
 {
-    char state = 'X';
-    uint64_t start = 0;
-    return !read_stat(life->pid, &state, &start) || start != life->start ||
-           state == 'Z' || state == 'X';
+    seen s = {0};
+    if (!read_stat(life->pid, &s))
+        return kill(life->pid, 0) != 0 && errno == ESRCH;
+    const bool has_main = s.state != 'Z' && s.state != 'X';
+    return s.start != life->start || (!has_main && s.threads <= 1);
 }

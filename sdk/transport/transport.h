@@ -152,6 +152,9 @@ typedef struct rg__boot {
     int control_fd;              /* this host's segment for this generation, */
     uint64_t control_bytes;      /* zeroed; open maps it and close unmaps */
     const rg__mappings *mappings;
+    uint32_t sets; /* places of sets in it, 0: RG__SETS_MAX; 1: there is the
+                      world alone, and no messages, and control_fd is not kept
+                      open */
 
     /* Several hosts only: */
     int host_count;             /* 0 or 1: all on one host */
@@ -283,9 +286,9 @@ struct rg__comm {
 extern const rg__transport rg__transport_self;
 extern const rg__transport rg__transport_native;
 
-/* Bytes of the control segment that native needs for this many local ranks;
- * sparse, so most of them cost nothing. */
-uint64_t rg__shm_control_bytes(int local_size);
+/* Bytes of the control segment that native needs for this many local ranks and
+ * places of sets; sparse, so most of them cost nothing. */
+uint64_t rg__shm_control_bytes(int local_size, uint32_t sets);
 
 /* The bit of a set in a bell's `wants`; the world's id is 0. */
 static inline uint32_t rg__set_bit(uint32_t id)

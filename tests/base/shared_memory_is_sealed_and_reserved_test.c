@@ -37,6 +37,21 @@ static void check_sealed(void)
     close(fd);
 }
 
+/* A limit on files is an error, not the signal that the kernel would send. */
+static void check_limited(void)
+{
+    int fd = -1;
+    struct rlimit before, small;
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){BYTES, before.rlim_max};
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    CHECK_STATUS(rg__shm_create("large", BYTES + 1, false, &fd), RG_ERR_MEMORY);
+    CHECK(strstr(rg_last_error(), "ulimit -f") != NULL);
+    CHECK_OK(rg__shm_create("small", BYTES, false, &fd));
+    close(fd);
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
 /* Larger while it is mapped, never smaller; a part of it is mapped. To ask for
  * less than there is, as after a crash, is no error. */
 static void check_growing(void)
@@ -114,6 +129,7 @@ static void check_more_than_there_is(void)
 int main(void)
 {
     check_sealed();
+    check_limited();
     check_growing();
     check_unsealed();
     check_reserved();

@@ -412,7 +412,7 @@ static void open_comm(void)
         snprintf(address[r].text, sizeof address[r].text, "%s", sim_address());
         others[r].sock = -1;
     }
-    const uint64_t bytes = rg__shm_control_bytes(1);
+    const uint64_t bytes = rg__shm_control_bytes(1, RG__SETS_MAX);
     static const rg__mappings none;
     FUZZ_CLAIM(rg__shm_create("control", bytes, false, &control_fd) == RG_OK);
     const rg__boot boot = {.rank = rank,

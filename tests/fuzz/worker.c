@@ -87,19 +87,19 @@ static void tell_prepare(fuzz_input *in)
     const size_t bytes = rg__prepare_bytes(size, hosts);
     rg__prepare *m = calloc(1, bytes);
     FUZZ_CLAIM(m != NULL);
-    *m = (rg__prepare){.head = {RG__PREPARE, RG__WIRE_VERSION},
-                       .generation = g,
-                       .announced = announced,
-                       .rank = rank,
-                       .size = (int32_t)size,
-                       .local_rank = local_rank,
-                       .local_size = local_size,
-                       .host_index = index,
-                       .host_count = (int32_t)hosts,
-                       .control_bytes = rg__shm_control_bytes(
-                           local_size > 0 && local_size <= RG__HOST_SLOTS_MAX
-                               ? local_size
-                               : 1)};
+    *m = (rg__prepare){
+        .head = {RG__PREPARE, RG__WIRE_VERSION},
+        .generation = g,
+        .announced = announced,
+        .rank = rank,
+        .size = (int32_t)size,
+        .local_rank = local_rank,
+        .local_size = local_size,
+        .host_index = index,
+        .host_count = (int32_t)hosts,
+        .control_bytes = rg__shm_control_bytes(
+            local_size > 0 && local_size <= RG__HOST_SLOTS_MAX ? local_size : 1,
+            RG__SETS_MAX)};
     for (uint32_t r = 0; r < size; r++) {
         const uint32_t host = hosts > 0 ? r % hosts : 0;
         m->member[r] = (rg__member_id){host + 1, r, 1};

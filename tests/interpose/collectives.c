@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define MOST   (70 * 1000) /* elements of 8 bytes: several staging slots */
 #define GUARD  64
 #define PLACES ((size_t)MOST * 8 + GUARD)
+#define GIVEN  (8 * PLACES)
 
 static char *give, *by_mpi, *interposed;
 static int rank, size, failures;
@@ -165,6 +167,7 @@ static void moves(const char *name, MPI_Datatype here, MPI_Datatype there,
         compare("alltoall", name, "", n, in_place);
 
         const int roots = in_place && rank == root;
+        const int writes = roots ? PROT_READ : PROT_READ | PROT_WRITE;
         PMPI_Gather(roots ? MPI_IN_PLACE : give, n, mine, by_mpi, n, there,
                     root, comm);
         MPI_Gather(roots ? MPI_IN_PLACE : give, n, mine, interposed, n, there,
@@ -173,10 +176,31 @@ static void moves(const char *name, MPI_Datatype here, MPI_Datatype there,
 
         PMPI_Scatter(give, n, there, roots ? MPI_IN_PLACE : by_mpi, n, mine,
                      root, comm);
+        mprotect(give, GIVEN, writes); /* what is sent is not written */
         MPI_Scatter(give, n, there, roots ? MPI_IN_PLACE : interposed, n, mine,
                     root, comm);
+        mprotect(give, GIVEN, PROT_READ | PROT_WRITE);
         compare("scatter", name, "", n, in_place);
     }
+}
+
+/* A type of addresses, whose buffer is MPI_BOTTOM. */
+static void addresses(int n)
+{
+    MPI_Datatype there;
+    MPI_Aint at;
+    const int root = n % size;
+    begin(MPI_INT, n, 8);
+    memcpy(by_mpi, give, (size_t)n * sizeof(int));
+    PMPI_Bcast(by_mpi, n, MPI_INT, root, comm);
+    if (rank == root)
+        memcpy(interposed, give, (size_t)n * sizeof(int));
+    MPI_Get_address(interposed, &at);
+    MPI_Type_create_hindexed(1, &n, &at, MPI_INT, &there);
+    MPI_Type_commit(&there);
+    MPI_Bcast(MPI_BOTTOM, 1, there, root, comm);
+    MPI_Type_free(&there);
+    compare("bcast", "addresses", "", n, 0);
 }
 
 static void all_moves(void)
@@ -197,6 +221,7 @@ static void all_moves(void)
         moves("pair", MPI_DOUBLE_INT, MPI_DOUBLE_INT, counts[c]);
         moves("gaps", gaps, four, counts[c]);
         moves("swapped", swapped, two, counts[c]);
+        addresses(counts[c] + 1);
         MPI_Barrier(comm);
     }
     MPI_Type_free(&gaps);
@@ -261,7 +286,8 @@ int main(int argc, char **argv)
     int world, every = 0;
     MPI_Comm half;
     MPI_Comm_rank(MPI_COMM_WORLD, &world);
-    give = calloc(8, PLACES);
+    give = mmap(NULL, GIVEN, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     by_mpi = malloc(PLACES);
     interposed = malloc(PLACES);
     all_of(MPI_COMM_WORLD);
@@ -271,7 +297,7 @@ int main(int argc, char **argv)
     PMPI_Allreduce(&failures, &every, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (world == 0)
         printf("%d calls differ\n", every);
-    free(give);
+    munmap(give, GIVEN);
     free(by_mpi);
     free(interposed);
     MPI_Finalize();

@@ -1,5 +1,6 @@
 /* What MPI programs do around collectives, by the first argument; a program
  * that knows nothing about Regroup, but for the name of its memory. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,17 +101,31 @@ static int segments(void)
     return n;
 }
 
-/* Many at once, then many one after another; and those that have no native. */
+/* Open descriptors, of the first thousand. */
+static int descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 1000; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* Many at once, then many one after another; and those that have no native.
+ * Files of a program may be small. */
 static void communicators(void)
 {
     enum { MANY = 300 };
     static MPI_Comm comm[MANY];
+    const struct rlimit small = {64 << 20, 64 << 20};
+    const int before = descriptors();
     MPI_Comm half, inter;
+    setrlimit(RLIMIT_FSIZE, &small);
     for (int i = 0; i < MANY; i++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
         use(comm[i]);
     }
     claim(segments() == MANY, "not each communicator has a segment");
+    claim(descriptors() < before + MANY / 2, "communicators hold descriptors");
     for (int i = 0; i < MANY; i++)
         MPI_Comm_free(&comm[i]);
     claim(segments() == 0, "segments outlive their communicators");
@@ -142,12 +158,74 @@ static void mistakes(void)
     use(MPI_COMM_WORLD);
 }
 
+/* One rank's, which another does not make, before and after its communicator
+ * has a set. */
+static void lonely_mistakes(void)
+{
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int turn = 0; turn < 2; turn++) {
+        int x = 0;
+        if (rank == 0) {
+            claim(MPI_Bcast(&x, 1, MPI_INT, -7, comm) != MPI_SUCCESS,
+                  "a bad root is taken");
+            claim(MPI_Allreduce(&x, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, comm) !=
+                      MPI_SUCCESS,
+                  "a result in place is taken");
+        }
+        use(comm);
+    }
+    MPI_Comm_free(&comm);
+}
+
+/* Ranks that were started later, without the library. */
+static void spawned(char *program)
+{
+    MPI_Comm inter, all;
+    char word[] = "spawned", *words[] = {word, NULL};
+    MPI_Comm_get_parent(&inter);
+    const int is_parent = inter == MPI_COMM_NULL;
+    if (is_parent)
+        MPI_Comm_spawn(program, words, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD,
+                       &inter, MPI_ERRCODES_IGNORE);
+    MPI_Intercomm_merge(inter, !is_parent, &all);
+    use(MPI_COMM_WORLD);
+    use(all);
+    MPI_Comm_free(&all);
+    MPI_Comm_disconnect(&inter);
+}
+
 /* The others wait for one that is killed. */
 static void death(void)
 {
     use(MPI_COMM_WORLD);
     if (rank == 1)
         raise(SIGKILL);
+    use(MPI_COMM_WORLD);
+}
+
+static void *come_late(void *nothing)
+{
+    sleep(4); /* longer than a wait looks away from its peers */
+    use(MPI_COMM_WORLD);
+    MPI_Finalize();
+    exit(0);
+    return nothing;
+}
+
+/* Rank 1 is late, and the thread that it began with has ended. Rank 0, which
+ * waits for it, can't open a file. */
+static void late(void)
+{
+    pthread_t thread;
+    use(MPI_COMM_WORLD);
+    if (rank == 1) {
+        pthread_create(&thread, NULL, come_late, NULL);
+        pthread_exit(NULL);
+    }
+    while (rank == 0 && open("/dev/null", O_RDONLY) >= 0)
+        continue;
     use(MPI_COMM_WORLD);
 }
 
@@ -184,7 +262,7 @@ int main(int argc, char **argv)
         setenv("REGROUP_INTERPOSE", "bcast,barrier", 1);
     if (strcmp(what, "apart") == 0 && is_odd() && hide() != 0)
         return 77;
-    if (strcmp(what, "threads") == 0)
+    if (strcmp(what, "threads") == 0 || strcmp(what, "late") == 0)
         MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     else
         MPI_Init(&argc, &argv);
@@ -196,8 +274,13 @@ int main(int argc, char **argv)
         threads();
     else if (strcmp(what, "communicators") == 0)
         communicators();
-    else if (strcmp(what, "mistakes") == 0)
+    else if (strcmp(what, "mistakes") == 0) {
         mistakes();
+        lonely_mistakes();
+    } else if (strcmp(what, "spawned") == 0)
+        spawned(argv[0]);
+    else if (strcmp(what, "late") == 0)
+        late();
     else if (strcmp(what, "death") == 0)
         death();
     else

@@ -1,5 +1,6 @@
 """An interposed collective whose peer has died ends, whether its launcher ends
-the job or lets the others live.
+the job or lets the others live; one whose peer is only late does not, whatever
+can be seen of the peer.
 
 Usage: ... FLAVOUR
 
@@ -9,7 +10,7 @@ import sys
 import time
 
 from house import claim, main
-from preloaded import preload
+from preloaded import need_success, preload
 
 
 def test():
@@ -21,6 +22,7 @@ def test():
         claim(took < 30, f"{flags}: it took {took:.1f} s\n{err}")
         claim(code != 0 or flags, f"the launcher knows no failure\n{err}")
     claim("has ended, and a collective waits for it" in err, err)
+    need_success("late", preload(flavour, 3, "habits", "late"))
 
 
 main(test)

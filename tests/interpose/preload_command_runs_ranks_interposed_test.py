@@ -1,10 +1,11 @@
 """`mpirun -n 2 regroup mpirun-preload PROGRAM` runs an MPI program, or a script
-that starts one, with its collectives interposed; what is no MPI program is
-refused with one sentence.
+that starts one, with its collectives interposed; ranks that it spawns, which
+have no library, are left to MPI; what is no MPI program is refused with one
+sentence.
 
 Usage: ... FLAVOUR
 
-Covers: preload_cmd.c which_mpi.c flavour.c"""
+Covers: preload_cmd.c which_mpi.c flavour.c native_set.c"""
 
 import os
 import subprocess
@@ -32,6 +33,10 @@ def test():
     claim("allreduce" not in counted(err), err)
     _, err = need_success("a script", run(flavour, "sh", "-c", program))
     claim(counted(err)["allreduce"][0] > 0, err)
+    if flavour == "openmpi":  # MPICH of Debian can't spawn
+        _, err = need_success("spawned", run(flavour, program, "spawned"))
+        native, every = counted(err)["allreduce"]
+        claim(0 < native <= every // 2, f"spawned: {native} of {every}\n{err}")
 
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("OMPI_", "PMI"))}

@@ -301,7 +301,7 @@ static void place_on_hosts(world_shared *s, const world_params *params)
 
 static void make_controls(world_shared *s, const world_params *params)
 {
-    s->control_bytes = rg__shm_control_bytes(params->n);
+    s->control_bytes = rg__shm_control_bytes(params->n, RG__SETS_MAX);
     for (int g = 1; g <= WORLD_GENERATIONS; g++)
         for (int i = 0; i < params->n; i++) {
             int *fd = &s->control[g][s->host_of[i]];

@@ -36,7 +36,7 @@ static void say_by_hand(world *w)
 {
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
-    const rg__layout l = rg__shm_layout(w->n);
+    const rg__layout l = rg__shm_layout(w->n, RG__SETS_MAX);
     rg__mailbox *m = (rg__mailbox *)(void *)(control + l.mailboxes);
     uint64_t seq = 0;
     while (seq == 0) {
@@ -75,7 +75,8 @@ static void scribble(world *w)
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
     rg__mailbox *m =
-        (rg__mailbox *)(void *)(control + rg__shm_layout(2).mailboxes);
+        (rg__mailbox *)(void *)(control +
+                                rg__shm_layout(2, RG__SETS_MAX).mailboxes);
     for (int i = 0; i < 2; i++)
         memcpy(m[1].entry[i].posting.data, &(uint64_t){MORE}, sizeof(uint64_t));
     rg__shm_unmap(control, bytes);

@@ -47,7 +47,8 @@ static void scribble(world *w)
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
     rg__mailbox *m =
-        (rg__mailbox *)(void *)(control + rg__shm_layout(w->n).mailboxes);
+        (rg__mailbox *)(void *)(control +
+                                rg__shm_layout(w->n, RG__SETS_MAX).mailboxes);
     uint64_t seq = 0;
     for (int i = 0; i <= BAD; i++) {
         while (latest(&m[0]) == seq)

@@ -12,7 +12,7 @@
 
 static rg__mailbox *mailbox_of(world *w, char *control, int rank)
 {
-    const rg__layout l = rg__shm_layout(w->n);
+    const rg__layout l = rg__shm_layout(w->n, RG__SETS_MAX);
     return (rg__mailbox *)(void *)(control + l.mailboxes) + rank;
 }
 
@@ -70,7 +70,7 @@ static void scribble(world *w, uint64_t *state)
 {
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
-    const rg__layout l = rg__shm_layout(w->n);
+    const rg__layout l = rg__shm_layout(w->n, RG__SETS_MAX);
     const uint64_t words = (uint64_t)w->n * sizeof(rg__mailbox) / 8;
     uint64_t *at = (uint64_t *)(void *)(control + l.mailboxes);
     uint64_t *bells = (uint64_t *)(void *)control;

@@ -16,7 +16,7 @@ static rg__boot boot_of(int fd)
                       .generation = 1,
                       .member = member,
                       .control_fd = fd,
-                      .control_bytes = rg__shm_control_bytes(2)};
+                      .control_bytes = rg__shm_control_bytes(2, RG__SETS_MAX)};
 }
 
 static void check_refused(const rg__boot *boot, rg_status st, const char *words)
@@ -31,7 +31,8 @@ static void check_refused(const rg__boot *boot, rg_status st, const char *words)
 int main(void)
 {
     int fd = -1;
-    CHECK_OK(rg__shm_create("control", rg__shm_control_bytes(2), false, &fd));
+    CHECK_OK(rg__shm_create("control", rg__shm_control_bytes(2, RG__SETS_MAX),
+                            false, &fd));
 
     rg__boot boot = boot_of(fd);
     boot.local_size = 1;
@@ -52,8 +53,16 @@ int main(void)
 
     boot = boot_of(fd);
     rg__comm *world = NULL, *set = NULL;
-    CHECK_OK(rg__transport_native.open(&boot, &world));
     const int others[1] = {1}, outside[2] = {0, 2}, both[2] = {1, 0};
+    boot.sets = 1; /* the world alone */
+    boot.control_bytes = rg__shm_control_bytes(2, 1);
+    CHECK_OK(rg__transport_native.open(&boot, &world));
+    CHECK_STATUS(rg__transport_native.split(world, both, 2, 1, &set),
+                 RG_ERR_INVALID);
+    rg__transport_native.close(world);
+
+    boot = boot_of(fd);
+    CHECK_OK(rg__transport_native.open(&boot, &world));
     CHECK_STATUS(rg__transport_native.split(world, others, 1, 1, &set),
                  RG_ERR_INVALID);
     CHECK_STATUS(rg__transport_native.split(world, outside, 2, 1, &set),

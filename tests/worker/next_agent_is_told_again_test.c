@@ -154,7 +154,7 @@ static void decide(uint32_t port)
 {
     static _Alignas(16) char bytes[1024];
     rg__prepare *m = (void *)bytes;
-    const size_t control = rg__shm_control_bytes(1);
+    const size_t control = rg__shm_control_bytes(1, RG__SETS_MAX);
     int fd;
     *m = (rg__prepare){.head = {RG__PREPARE, RG__WIRE_VERSION},
                        .generation = GENERATION,

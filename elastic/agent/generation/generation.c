@@ -163,7 +163,8 @@ static rg_status prepare_members(rg__agent *a, const rg__proposal *p)
                        .local_size = local_size,
                        .host_index = rg__view_host_index(p, a->id),
                        .host_count = p->host_count,
-                       .control_bytes = rg__shm_control_bytes(local_size)};
+                       .control_bytes =
+                           rg__shm_control_bytes(local_size, RG__SETS_MAX)};
     memcpy(m->member, p->member, sizeof(rg__member_id) * (size_t)p->size);
     fill_places(p, m);
     const rg_status st = make_control(m, &fd);

@@ -36,6 +36,11 @@ static bool spans_hosts(const rg__boot *boot)
     return boot->host_count > 1;
 }
 
+static uint32_t places_of(const rg__boot *boot)
+{
+    return boot->sets > 0 ? boot->sets : RG__SETS_MAX;
+}
+
 static rg_status check_places(const rg__boot *boot)
 {
     int local = 0;
@@ -73,7 +78,8 @@ static rg_status check_boot(const rg__boot *boot)
     const rg_status st = spans_hosts(boot) ? check_places(boot) : RG_OK;
     if (st != RG_OK)
         return st;
-    const uint64_t needed = rg__shm_control_bytes(boot->local_size);
+    const uint64_t needed =
+        rg__shm_control_bytes(boot->local_size, places_of(boot));
     if (boot->control_bytes < needed)
         return rg__fail(RG_ERR_INVALID,
                         "the control segment has %llu bytes, and %llu are "
@@ -85,11 +91,11 @@ static rg_status check_boot(const rg__boot *boot)
 
 /* What lies before the staging slots is used sparsely: huge pages are a waste
  * there. */
-static rg_status map(const rg__shared *sh, uint64_t place, uint64_t bytes,
-                     char **at_p)
+static rg_status map(const rg__shared *sh, int fd, uint64_t place,
+                     uint64_t bytes, char **at_p)
 {
     void *at = NULL;
-    const rg_status st = rg__shm_map_at(sh->fd, place, bytes, &at);
+    const rg_status st = rg__shm_map_at(fd, place, bytes, &at);
     if (st != RG_OK)
         return st;
     const uint64_t to_staging = sh->layout.staging - sh->layout.verdicts;
@@ -101,13 +107,14 @@ static rg_status map(const rg__shared *sh, uint64_t place, uint64_t bytes,
 /* The areas of other sets are mapped later on. */
 static rg_status map_shared(rg__shared *sh, int fd)
 {
-    sh->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (sh->fd < 0)
+    if (sh->sets > 1)
+        sh->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (sh->sets > 1 && sh->fd < 0)
         return rg__fail(RG_ERR_SYSTEM,
                         "no descriptor for the control segment: %s; raise "
                         "ulimit -n",
                         strerror(errno));
-    return map(sh, 0, sh->layout.verdicts + sh->layout.area, &sh->at);
+    return map(sh, fd, 0, sh->layout.verdicts + sh->layout.area, &sh->at);
 }
 
 static rg_status map_area(rg__native *c)
@@ -117,8 +124,8 @@ static rg_status map_area(rg__native *c)
         c->area = c->shared->at + l->verdicts;
         return RG_OK;
     }
-    const uint64_t place = l->verdicts + c->id % RG__SETS_MAX * l->area;
-    return map(c->shared, place, l->area, &c->area);
+    const uint64_t place = l->verdicts + c->id % c->shared->sets * l->area;
+    return map(c->shared, c->shared->fd, place, l->area, &c->area);
 }
 
 static _Atomic uint32_t *left_of(const rg__shared *sh, uint32_t place,
@@ -138,9 +145,9 @@ static void leave_area(rg__native *c)
     rg__tenant t = {.id = c->id};
     for (int m = 0; m < c->n && c->member != NULL; m++)
         t.member |= UINT64_C(1) << sh->local_rank[c->member[m].rank];
-    sh->tenant[c->id % RG__SETS_MAX] = t;
+    sh->tenant[c->id % sh->sets] = t;
     atomic_store_explicit(
-        left_of(sh, c->id % RG__SETS_MAX, sh->local_rank[sh->rank]), c->id,
+        left_of(sh, c->id % sh->sets, sh->local_rank[sh->rank]), c->id,
         memory_order_release);
 }
 
@@ -162,7 +169,7 @@ static rg_status note_members(rg__shared *sh, const rg__boot *boot)
     sh->member = malloc(n * sizeof *sh->member);
     sh->host = calloc(n, sizeof *sh->host);
     sh->local_rank = calloc(n, sizeof *sh->local_rank);
-    sh->tenant = calloc(RG__SETS_MAX, sizeof *sh->tenant);
+    sh->tenant = calloc(sh->sets, sizeof *sh->tenant);
     if (sh->member == NULL || sh->host == NULL || sh->local_rank == NULL ||
         sh->tenant == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
@@ -187,7 +194,8 @@ static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
     if (sh == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     sh->fd = -1;
-    sh->layout = rg__shm_layout(boot->local_size);
+    sh->sets = places_of(boot);
+    sh->layout = rg__shm_layout(boot->local_size, sh->sets);
     sh->rank = boot->rank;
     sh->size = boot->size;
     sh->local_size = boot->local_size;
@@ -197,7 +205,7 @@ static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
         st = map_shared(sh, boot->control_fd);
     if (st == RG_OK && spans_hosts(boot))
         st = rg__net_open(boot, bell_of(sh, sh->rank), &sh->net);
-    if (st == RG_OK)
+    if (st == RG_OK && sh->sets > 1)
         st = rg__native_open_lanes(sh);
     if (st != RG_OK) {
         close_shared(sh);
@@ -338,7 +346,7 @@ rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
                            uint32_t id, rg__comm **comm_p)
 {
     rg__native *w = (rg__native *)world, *c = NULL;
-    if (n < 1 || n > w->set_n || id % RG__SETS_MAX == 0)
+    if (n < 1 || n > w->set_n || id % w->shared->sets == 0)
         return rg__fail(RG_ERR_INVALID, "no set %u of %d ranks can be opened",
                         id, n);
     const rg_status st =

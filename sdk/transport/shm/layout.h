@@ -5,8 +5,8 @@
  *
  * One bell per process. For each area, the last set there that each of them has
  * left: a member may be slow to read what another one has posted, which must
- * not use the area for its next set before that. Then RG__SETS_MAX areas, each
- * with room for every local rank: set id has the area id % RG__SETS_MAX, and a
+ * not use the area for its next set before that. Then an area for each place of
+ * a set, with room for every local rank: set id has the area id % places, and a
  * process maps the areas of its sets. Within an area, a local member lies at
  * its rank on the host, so that sets without a common member may have one id:
  *
@@ -17,7 +17,7 @@
  *   staging  STAGES slots for the pipelines
  *
  * In front of them there is a lane of messages for each pair of local ranks and
- * each direction, for all sets.
+ * each direction, for all sets; a world alone has none.
  *
  * Sequence numbers carry the set's id in their high half, so what a former set
  * left in an area is never taken for the present one's. The segment is sparse
@@ -95,7 +95,7 @@ typedef struct rg__layout {
     uint64_t bytes; /* of the whole */
 } rg__layout;
 
-rg__layout rg__shm_layout(int local_size);
+rg__layout rg__shm_layout(int local_size, uint32_t sets);
 
 static inline uint64_t rg__shm_seq(uint32_t id, uint32_t n)
 {

@@ -34,8 +34,9 @@ _Static_assert(RG__HOST_SLOTS_MAX <= 64, "a bit for each");
 
 /* The segment and its members; the world's comm owns it. */
 typedef struct rg__shared {
-    int fd;   /* owned */
-    char *at; /* bells and area 0 */
+    int fd;        /* owned; -1: there is the world alone */
+    uint32_t sets; /* places of them */
+    char *at;      /* bells and area 0 */
     rg__layout layout;
     int rank, size, local_size;
     rg__member_id *member; /* by rank; owned, as what follows */
