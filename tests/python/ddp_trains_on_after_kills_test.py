@@ -3,7 +3,8 @@ Adam and a DataLoader: rank 1 is killed, then rank 0. The survivor keeps its
 process, torch's process group is formed again in each generation, also in the
 replacement, and the final state is that of a run without faults, to the last
 bit. DDP turns the lost peer into a RuntimeError, which run recognises. A worker
-that dies while torch makes its process group ends the wait of the others.
+that dies while torch makes its process group ends the wait of the others, and
+one that is asked to leave below backward ends without a traceback.
 
 Covers: torch/_group.py torch/_rendezvous.py torch/_model_state.py torch/_data.py
 05_torch.py"""
@@ -31,7 +32,7 @@ def work():
     import torch
     import torch.distributed as dist
     with regroup.init(elastic=True) as ctx:
-        state = regroup.torch.State(model=torch.nn.Linear(1, 1), died=0)
+        state = regroup.torch.State(model=torch.nn.Linear(1, 1))
         barrier = dist.distributed_c10d._store_based_barrier
 
         def dies_there(*arguments):
@@ -45,11 +46,13 @@ def work():
         @regroup.run
         def train(state):
             dist.init_process_group("regroup", init_method="regroup://")
-            state.died = ctx.generation - 1
-            state.commit()
+            model = torch.nn.parallel.DistributedDataParallel(state.model)
+            if ctx.generation > 1:
+                state.commit()
+            while True:
+                model(torch.ones(1, 1)).sum().backward()
 
         train(state)
-        assert state.died
 
 
 def test():
@@ -77,7 +80,10 @@ def test():
     with Job(["--min", "1", "--max", "2"],
              pyjob.command(modules=("torch", "numpy")),
              env=pyjob.environment()) as job:
-        job.finish(seconds=20)
+        job.wait_step(1, seconds=20)
+        claim(job.run("stop", job.name).returncode == 0, "it is not stopped")
+        job.process.wait(20)
+        claim("Traceback" not in job.text(), job.text())
 
 
 pyjob.main(work, test=test)

@@ -17,7 +17,8 @@ from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from . import _abi
 from ._abi import Advice, Kind, Status, lib
 from ._buffers import Array, Buffer, look_writable
-from ._errors import Invalid, NotFound, RegroupError, check, told_by
+from ._errors import (AskedToLeave, Invalid, NotFound, RegroupError, check,
+                      told_by)
 from ._numbers import integer, path, text
 from ._wait import call_waiting, callback, ctrl_c_ends, ctrl_c_raises
 
@@ -85,6 +86,8 @@ class _Body:
             _need_run("training function", self.result)
         except (RegroupError, RuntimeError) as error:
             cause = told_by(error)
+            if isinstance(cause, AskedToLeave) and cause is not error:
+                raise cause from error
             if cause is None or \
                     cause.advice not in (Advice.RESYNC, Advice.RESTORE):
                 raise

@@ -97,10 +97,6 @@ def _meet(url: str, timeout: datetime.timedelta = _TIMEOUT,
     """The handler of regroup://; c10d adds a rank and a world_size that the
     program gave."""
     ctx = context()
-    if "TORCHELASTIC_RUN_ID" in os.environ and ctx.size == 1 and \
-            os.environ.get("WORLD_SIZE", "1") != "1":
-        raise Invalid("torchrun has started this program, and each of its "
-                      "processes would be alone; start it with regroup run")
     given = urllib.parse.parse_qs(urllib.parse.urlparse(url).query)
     for what, mine in (("rank", ctx.rank), ("world_size", ctx.size)):
         if given.get(what, [str(mine)]) != [str(mine)]:
