@@ -15,6 +15,13 @@
 
 #define HOSTS_MAX 16384
 
+/* NULL: not set, or empty. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
 /* ---------------------------------------------------------------- slurm */
 
 /* "2(x3),1": tasks of the next host, then of the one after it. */
@@ -162,7 +169,7 @@ static const char *end_of_word(const char *from)
 
 static rg_status add_slurm(rg__host_list *list, const char *nodes, int slots)
 {
-    expansion x = {list, {getenv("SLURM_TASKS_PER_NODE"), 0, 0, slots}};
+    expansion x = {list, {variable("SLURM_TASKS_PER_NODE"), 0, 0, slots}};
     rg_status st = RG_OK;
     for (bool is_more = true; st == RG_OK && is_more;) {
         const char *end = end_of_word(nodes);
@@ -190,26 +197,28 @@ static rg_status add_lsf(rg__host_list *list, const char *words)
 
 /* ------------------------------------------------------------------- which */
 
-/* NULL: not set, or empty. */
-static const char *variable(const char *name)
+/* A step runs once for each task, but for the one that Slurm may make of the
+ * shell of salloc (use_interactive_step). */
+static bool is_in_step(void)
 {
-    const char *value = getenv(name);
-    return value != NULL && value[0] != '\0' ? value : NULL;
+    const char *step = variable("SLURM_STEP_ID");
+    return step != NULL && strcmp(step, "4294967290") != 0;
 }
 
 static bool is_slurm(void)
 {
-    return variable("SLURM_JOB_NODELIST") != NULL &&
-           variable("SLURM_STEP_ID") == NULL;
+    return variable("SLURM_JOB_NODELIST") != NULL && !is_in_step();
 }
 
 rg_status rg__allocation_read(rg__host_list *list, int slots)
 {
     char why[256];
     const char *pbs = variable("PBS_NODEFILE"), *lsf = variable("LSB_HOSTS");
+    const char *large = variable("LSB_DJOB_HOSTFILE");
     const char *name = is_slurm()    ? "SLURM_JOB_NODELIST"
                        : pbs != NULL ? "PBS_NODEFILE"
-                                     : "LSB_HOSTS";
+                       : lsf != NULL ? "LSB_HOSTS"
+                                     : "LSB_DJOB_HOSTFILE";
     rg_status st = RG_OK;
     if (is_slurm())
         st = add_slurm(list, variable(name), slots);
@@ -219,6 +228,8 @@ rg_status rg__allocation_read(rg__host_list *list, int slots)
         st = rg__hosts_add_file(list, pbs, 1);
     else if (lsf != NULL)
         st = add_lsf(list, lsf);
+    else if (large != NULL)
+        st = rg__hosts_add_file(list, large, 1);
     if (st != RG_ERR_INVALID)
         return st;
     snprintf(why, sizeof why, "%s", rg_last_error());

@@ -11,7 +11,8 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/page.h"
 
-#define FILE_BYTES (1 << 20)
+#define FILE_MIB   16
+#define FILE_BYTES (FILE_MIB << 20)
 #define LINE_BYTES 512
 
 /* ------------------------------------------------------------------- a host */
@@ -197,13 +198,20 @@ rg_status rg__hosts_add_file(rg__host_list *list, const char *path, int slots)
     char where[300];
     FILE *file = fopen(path, "re");
     char *text = calloc(1, FILE_BYTES + 1);
-    const bool is_read = file != NULL && text != NULL &&
-                         (fread(text, 1, FILE_BYTES, file) > 0 || feof(file));
+    const size_t bytes =
+        file != NULL && text != NULL ? fread(text, 1, FILE_BYTES, file) : 0;
+    const bool is_read =
+        bytes > 0 || (file != NULL && text != NULL && feof(file));
     rg_status st = RG_OK;
     if (!is_read)
         st = rg__fail(RG_ERR_INVALID,
                       "the hostfile %.200s can't be read: %s (--hostfile)",
                       path, strerror(errno));
+    else if (bytes == FILE_BYTES || strlen(text) < bytes)
+        st = rg__fail(RG_ERR_INVALID,
+                      "the hostfile %.200s is no text, or has %d MiB or more; "
+                      "write a host on each line (--hostfile)",
+                      path, FILE_MIB);
     if (file != NULL)
         fclose(file);
     snprintf(where, sizeof where, "hostfile %.200s", path);

@@ -1,6 +1,6 @@
 /* The hosts of an allocation, as Slurm, PBS and LSF list them; what is wrong
  * with a list is said, and names its variable. A step of Slurm has none: it
- * runs once for each task.
+ * runs once for each task, but for the shell of salloc. No long list is cut.
  *
  * Covers: allocation.c host_list.c */
 #include "elastic/launch/allocation.h"
@@ -23,6 +23,7 @@ static const entry slurm[] = {
     {"gpu[08-11]", "1(x4)", "gpu08:1 gpu09:1 gpu10:1 gpu11:1"},
     {"n[0-1]-ib[01-02]", "3(x4)", "n0-ib01:3 n0-ib02:3 n1-ib01:3 n1-ib02:3"},
     {"a[1]b", NULL, "a1b:5"}, /* the number for hosts without one */
+    {"a[1]b", "", "a1b:5"},
     {"n[1-3", "1(x3)", "!\"[1-3\" is not understood in SLURM_JOB_NODELIST"},
     {"n[3-1]", "1(x3)", "!\"3-1]\" is not understood"},
     {"n[]", "1", "!\"]\" is not understood"},
@@ -78,6 +79,11 @@ static void slurm_has_brackets(void)
     set("SLURM_STEP_ID", "0");
     check_list("");
     CHECK(rg__allocation_shell() == NULL);
+    set("SLURM_STEP_ID", "4294967290"); /* the shell of salloc */
+    set("SLURM_JOB_NODELIST", "n[1-2]");
+    set("SLURM_TASKS_PER_NODE", "2(x2)");
+    check_list("n1:2 n2:2");
+    CHECK(rg__allocation_shell() != NULL);
     set("SLURM_STEP_ID", NULL);
     set("SLURM_JOB_NODELIST", NULL);
 }
@@ -89,6 +95,18 @@ static void pbs_has_a_file(void)
     CHECK(dprintf(fd, "n1\nn1\nn2\n") > 0);
     set("PBS_NODEFILE", path);
     check_list("n1:2 n2:1");
+    CHECK(ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0);
+    for (int i = 0; i < 1 << 14; i++)
+        CHECK(dprintf(fd, "#%0100d\n", i) > 0);
+    CHECK(dprintf(fd, "n3\n") > 0);
+    check_list("n3:1");
+    set("PBS_NODEFILE", NULL);
+    set("LSB_DJOB_HOSTFILE", path); /* LSF has no words for a long list */
+    check_list("n3:1");
+    set("LSB_DJOB_HOSTFILE", NULL);
+    set("PBS_NODEFILE", path);
+    CHECK(ftruncate(fd, 32 << 20) == 0);
+    check_list("!is no text, or has 16 MiB or more");
     close(fd);
     unlink(path);
     check_list("!the hosts of this allocation (PBS_NODEFILE): the hostfile");
@@ -110,6 +128,7 @@ int main(void)
     set("SLURM_STEP_ID", NULL);
     set("PBS_NODEFILE", NULL);
     set("LSB_HOSTS", NULL);
+    set("LSB_DJOB_HOSTFILE", NULL);
     check_list("");
     slurm_has_brackets();
     pbs_has_a_file();
