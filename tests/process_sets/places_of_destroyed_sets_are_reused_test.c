@@ -3,13 +3,17 @@
  * lives on; what a former set left in the place is never taken for the present
  * one's. A rank that gives back later than others proposes another place, and
  * still all agree. Ranks that have no free place in common hear of it, and two
- * threads never take one.
+ * threads never take one. A set that a rank has no memory to open leaves its
+ * place, too.
  *
- * Covers: table.c among.c */
+ * Covers: table.c among.c open.c */
 #include "process_sets/among.h"
 #include "tests/lib/world.h"
 
-#define SETS 700
+#include <sys/resource.h>
+
+#define SETS   700
+#define FAILED 20
 
 static void use(rg_set *set, int round)
 {
@@ -138,6 +142,37 @@ static void threads_take_places_of_their_own(world *w)
     CHECK_OK(rg_set_destroy(m.other));
 }
 
+/* On: this process can map nothing more. */
+static void limit_memory(bool is_on)
+{
+    struct rlimit memory;
+    CHECK(getrlimit(RLIMIT_AS, &memory) == 0);
+    memory.rlim_cur = is_on ? 1 << 20 : memory.rlim_max;
+    CHECK(setrlimit(RLIMIT_AS, &memory) == 0);
+}
+
+static void place_of_one_that_failed(world *w, void *arg)
+{
+    const int both[2] = {0, 1};
+    rg_set *set = NULL;
+    (void)arg;
+    CHECK_OK(rg_set_create(w->ctx, both, 2, NULL, &set));
+    CHECK_OK(rg_set_destroy(set));
+    for (int i = 0; i < 2 * FAILED; i++) {
+        limit_memory(w->index == 1);
+        const rg_status st = rg_set_create(w->ctx, both, 2, NULL, &set);
+        limit_memory(false);
+        CHECK(st != RG_OK);
+        if (i % 2 == 1)
+            continue;
+        CHECK_OK(rg_set_create(w->ctx, both, 2, NULL, &set));
+        CHECK(rg_set_id(set) % RG__SETS_MAX < 10);
+        use(set, i);
+        CHECK_OK(rg_set_destroy(set));
+    }
+    CHECK_EQ(w->broken, 0);
+}
+
 static void all(world *w, void *arg)
 {
     (void)arg;
@@ -150,5 +185,7 @@ static void all(world *w, void *arg)
 int main(void)
 {
     world_of(2, all, NULL);
+    world_on("00", place_of_one_that_failed, NULL);
+    world_on("01", place_of_one_that_failed, NULL);
     return 0;
 }

@@ -136,6 +136,12 @@ static _Atomic uint32_t *left_of(const rg__shared *sh, uint32_t place,
 }
 
 /* From now on this process reads nothing there. */
+static void tell_left(const rg__shared *sh, uint32_t id)
+{
+    atomic_store_explicit(left_of(sh, id % sh->sets, sh->local_rank[sh->rank]),
+                          id, memory_order_release);
+}
+
 static void leave_area(rg__native *c)
 {
     rg__shared *sh = c->shared;
@@ -146,9 +152,7 @@ static void leave_area(rg__native *c)
     for (int m = 0; m < c->n && c->member != NULL; m++)
         t.member |= UINT64_C(1) << sh->local_rank[c->member[m].rank];
     sh->tenant[c->id % sh->sets] = t;
-    atomic_store_explicit(
-        left_of(sh, c->id % sh->sets, sh->local_rank[sh->rank]), c->id,
-        memory_order_release);
+    tell_left(sh, c->id);
 }
 
 bool rg__native_is_vacant(rg__comm *world, uint32_t place)
@@ -353,6 +357,8 @@ rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
         open_comm(world->transport, w->shared, ranks, n, id, &c);
     if (st == RG_OK)
         *comm_p = &c->base;
+    else
+        tell_left(w->shared, id); /* others have opened it, and give it back */
     return st;
 }
 
