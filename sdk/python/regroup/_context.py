@@ -115,8 +115,8 @@ class Context:
             self.finalize()
 
     def finalize(self) -> None:
-        """Leave Regroup; local. Requests in flight are ended. A second call
-        does nothing.
+        """Leave Regroup; local. The last one of this process ends requests in
+        flight. A second call does nothing.
 
         While arrays of `alloc` are in use the library itself is left only with
         the last of them, or with the process.
@@ -131,13 +131,18 @@ class Context:
 
     def _leave(self) -> None:
         handle, self._stored = self._stored, None
+        _opened.remove(self)
         atexit.unregister(self._end)
         self.reap()
         if _mpi.is_loaded():
             _mpi.keep([operation.hold for operation in self.held])
         check(lib.rg_finalize(handle))
-        self.reap()
-        self.held.clear()
+        _left.append(self)
+        if not _has_world():
+            for context in _left:
+                context.reap()
+                context.held.clear()
+            _left.clear()
 
     def need_own(self) -> None:
         """Raise Invalid in a forked child."""
@@ -463,13 +468,25 @@ class Context:
         return self._state
 
 
+# Those that were finalized. What they have started goes on, and may have passed
+# its deadline, as long as other parts of the process are in the world.
+_left: list[Context] = []
+
+
+def _has_world() -> bool:
+    found = c_void_p()
+    if lib.rg_init(None, ctypes.byref(found)) != Status.OK:
+        return False
+    return lib.rg_finalize(found) == Status.OK
+
+
 _opened: list[Context] = []  # one for each call of init that has not ended
 
 
 def current() -> Context | None:
     """The newest context of this process that is open."""
-    _opened[:] = [context for context in _opened if context.is_open]
-    return _opened[-1] if _opened else None
+    return next((context for context in reversed(_opened[:])
+                 if context.is_open), None)
 
 
 def init(comm: _mpi.Comm | None = None, *, session: str | None = None,
@@ -506,5 +523,6 @@ def init(comm: _mpi.Comm | None = None, *, session: str | None = None,
                      params, ctypes.byref(found))
     if elastic is None:
         elastic = before is not None and before.is_elastic
-    _opened.append(Context(typing.cast(int, found.value), elastic))
-    return _opened[-1]
+    context = Context(typing.cast(int, found.value), elastic)
+    _opened.append(context)
+    return context
