@@ -563,8 +563,8 @@ void rg__worker_ask_launch(rg__worker *w, const char *why)
 static void mind_the_mending(rg__worker *w)
 {
     char why[RG__TEXT_MAX];
+    pthread_mutex_lock(&w->lock); /* and then look: it is not set later */
     const uint64_t now = rg__now_ns();
-    pthread_mutex_lock(&w->lock);
     const bool is_late =
         w->mending_ns != 0 && now - w->mending_ns > w->mend_ms * RG__MS;
     if (is_late)
