@@ -1,5 +1,5 @@
-"""A file that is the standard input of `regroup run --mpi` comes to rank 0 whole,
-in each launch.
+"""A file that is the standard input of `regroup run --mpi` comes to rank 0 in
+each launch, from where it stood when the job began.
 
 Covers: mpirun/mpirun.c
 """
@@ -15,9 +15,9 @@ from mpijob import MPI_ENV, SOLVER, need_solver, wait_launch
 def test():
     need_solver()
     with tempfile.TemporaryFile("w+") as file:
-        file.write("one\ntwo\n")
+        file.write("read before\none\ntwo\n")
         file.flush()
-        file.seek(0)
+        file.seek(len("read before\n"))
         job = Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1], "--read"],
                   env=MPI_ENV)
         job.stdin = file

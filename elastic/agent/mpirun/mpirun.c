@@ -145,9 +145,9 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     a->on->settled(a);
 }
 
-/* mpirun passes it to rank 0. A file is read from its beginning by each launch;
- * whatever else is given can be read once, and a terminal not at all, since it
- * would stop a process in the background. */
+/* mpirun passes it to rank 0. A file is read by each launch, from where it
+ * stood when it was given to us; whatever else is given can be read once, and a
+ * terminal not at all, since it would stop a process in the background. */
 static void begin_stdin(const rg__agent *a)
 {
     struct stat info;
@@ -157,8 +157,10 @@ static void begin_stdin(const rg__agent *a)
     else if (a->launches->number == 1 && !isatty(STDIN_FILENO))
         return;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        dup2(fd, STDIN_FILENO);
+    if (fd < 0)
+        return;
+    lseek(fd, lseek(STDIN_FILENO, 0, SEEK_CUR), SEEK_SET);
+    dup2(fd, STDIN_FILENO);
 }
 
 static void run_helper(const rg__agent *a, char *const *argv, bool is_mpirun)
