@@ -39,6 +39,13 @@ def check_disagreements(ctx):
         lambda: world.broadcast(numpy.ones(6), tag=(4, (2 + odd, 3))),
         lambda: world.barrier() if odd else world.broadcast(numpy.ones(4)),
         lambda: ctx.set([0, 1] if odd else [1, 0])]
+    for call in (lambda value: world.broadcast_object(value, 1),
+                 world.allgather_object):
+        try:
+            call((lambda: 0) if odd else 1)
+            raise SystemExit("an object that can't be pickled was taken")
+        except Exception as error:
+            assert odd or "rank 1 can't pickle" in str(error), error
     for call in wrong:
         error = raises(regroup.Mismatch, call)
         assert error.advice == regroup.Advice.FIX

@@ -173,6 +173,25 @@ def _even(rows: int, n: int) -> list[int]:
     return [rows // n + (rank < rows % n) for rank in range(n)]
 
 
+def _pickled(value: object) -> tuple[bytearray, Exception | None]:
+    """An object's bytes: none, and the error, where it can't be pickled."""
+    try:
+        return bytearray(pickle.dumps(value)), None
+    except Exception as error:  # pylint: disable=broad-except
+        return bytearray(), error
+
+
+def _need_pickled(what: str, error: Exception | None,
+                  counts: dict[int, int]) -> None:
+    """All members fail together where one could not pickle its object."""
+    if error is not None:
+        raise error
+    for rank, count in counts.items():
+        if count == 0:
+            raise Invalid(f"{what}: rank {rank} can't pickle its object, and "
+                          "its error says why; pass one that can be pickled")
+
+
 class Set:
     """A process set: an ordered subset of the world.
 
@@ -654,9 +673,10 @@ class Set:
         """The object that root has, pickled on the way; value is for root
         only."""
         is_root = self.rank == root
-        sent = pickle.dumps(value) if is_root else b""
+        sent, error = _pickled(value) if is_root else (b"", None)
         bytes_ = self.broadcast((c_uint64 * 1)(len(sent)), root,
                                 deadline=deadline)[0]
+        _need_pickled("broadcast_object", error, {root: bytes_})
         held = bytearray(sent) if is_root else bytearray(bytes_)
         self.broadcast(held, root, deadline=deadline)
         return value if is_root else pickle.loads(held)
@@ -664,9 +684,10 @@ class Set:
     def allgather_object(self, value: typing.Any, *,
                          deadline: float | None = None) -> list:
         """The objects of all members, by rank, pickled on the way."""
-        sent = bytearray(pickle.dumps(value))
+        sent, error = _pickled(value)
         counts = list(self.allgather((c_uint64 * 1)(len(sent)),
                                      deadline=deadline))
+        _need_pickled("allgather_object", error, dict(enumerate(counts)))
         rows = self.start_allgatherv(sent, counts, deadline=deadline).wait()
         ends = itertools.accumulate(counts)
         return [pickle.loads(rows[end - count:end])
