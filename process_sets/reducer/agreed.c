@@ -12,9 +12,11 @@
 #define LINE_MAX  112
 #define RANK_BITS 20
 
+enum { RANKS, MISSING, WANTS_PLAN }; /* the verdict's sums */
+
 /* ------------------------------------------------------------ equal tensors */
 
-static uint64_t digest_of(const rg__tensor *t)
+uint64_t rg__reducer_digest(const rg__tensor *t)
 {
     uint64_t hash = rg__mix_bytes(RG__MIX_BEGIN, t->name, strlen(t->name));
     hash = rg__mix_bytes(hash, &t->count, sizeof t->count);
@@ -27,7 +29,7 @@ static uint64_t digest_of_all(const rg_reducer *r)
     const rg_reducer_params *p = &r->params;
     uint64_t hash = RG__MIX_BEGIN;
     for (int i = 0; i < r->n; i++) {
-        const uint64_t one = digest_of(&r->tensor[i]);
+        const uint64_t one = rg__reducer_digest(&r->tensor[i]);
         hash = rg__mix_bytes(hash, &one, sizeof one);
     }
     hash = rg__mix_bytes(hash, &p->sum, sizeof p->sum);
@@ -54,7 +56,7 @@ static rg_status find_difference(const rg_reducer *r, int most, int *first_p)
     if (all == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to compare tensors");
     for (int i = 0; i < most; i++) {
-        all[2 * i] = i < r->n ? digest_of(&r->tensor[i]) : 0;
+        all[2 * i] = i < r->n ? rg__reducer_digest(&r->tensor[i]) : 0;
         all[2 * i + 1] = ~all[2 * i];
     }
     const rg_status st =
@@ -94,13 +96,24 @@ static rg_status fail_different(const rg_reducer *r, int first)
     return st;
 }
 
-rg_status rg__reducer_compare(rg_reducer *r)
+/* Ranks that have joined are absent, and will come later. */
+static rg_status count_ranks(const rg_reducer *r, bool *are_all_p)
+{
+    int64_t n = 1;
+    const rg_status st = rg_allreduce(r->set, &n, &n, 1, RG_I64, RG_SUM);
+    *are_all_p = n == rg_set_size(r->set);
+    return st;
+}
+
+rg_status rg__reducer_compare(rg_reducer *r, bool *are_all_p)
 {
     uint64_t v[3] = {digest_of_all(r), 0, (uint64_t)r->n};
     v[1] = ~v[0];
     rg_status st = rg_allreduce(r->set, v, v, 3, RG_U64, RG_MAX);
-    if (st != RG_OK || v[0] == ~v[1])
+    if (st != RG_OK)
         return st;
+    if (v[0] == ~v[1])
+        return count_ranks(r, are_all_p);
     int first = 0;
     st = find_difference(r, (int)v[2], &first);
     return st == RG_OK ? fail_different(r, first) : st;
@@ -111,12 +124,30 @@ rg_status rg__reducer_compare(rg_reducer *r)
 rg_status rg__reducer_verdict_start(rg_reducer *r, int missing, bool wants_plan,
                                     rg__reducer_verdict *v)
 {
-    const int64_t rank = rg_set_rank(r->set);
-    v->value[0] = missing < 0 ? 0 : (int64_t)(missing + 1) << RANK_BITS | rank;
-    v->value[1] = rank == 0 && wants_plan;
+    const bool is_first = rg_set_rank(r->set) == 0;
+    v->missing = missing;
+    v->sum[RANKS] = 1;
+    v->sum[MISSING] = missing >= 0;
+    v->sum[WANTS_PLAN] = is_first && wants_plan;
     v->req = NULL;
-    return rg_allreduce_start(r->set, v->value, v->value, 2, RG_I64, RG_MAX,
-                              NULL, &v->req);
+    return rg_allreduce_start(r->set, v->sum, v->sum, RG__VERDICT_SUMS, RG_I64,
+                              RG_SUM, NULL, &v->req);
+}
+
+/* Collective: the last of these tensors, and a rank that did not have it. */
+static rg_status fail_missing(const rg_reducer *r, int missing)
+{
+    const int64_t rank = rg_set_rank(r->set);
+    int64_t last = missing < 0 ? 0 : (int64_t)(missing + 1) << RANK_BITS | rank;
+    const rg_status st = rg_allreduce(r->set, &last, &last, 1, RG_I64, RG_MAX);
+    const int64_t i = (last >> RANK_BITS) - 1;
+    if (st != RG_OK)
+        return st;
+    return rg__fail(RG_ERR_INVALID,
+                    "tensor %d (\"%s\") was not ready on rank %d when it ended "
+                    "the step; call rg_reducer_ready for each, or set may_miss",
+                    (int)i, i < 0 || i >= r->n ? "?" : r->tensor[i].name,
+                    (int)(last & ((1 << RANK_BITS) - 1)));
 }
 
 rg_status rg__reducer_verdict_wait(rg_reducer *r, rg__reducer_verdict *v,
@@ -125,15 +156,8 @@ rg_status rg__reducer_verdict_wait(rg_reducer *r, rg__reducer_verdict *v,
     const rg_status st = rg_wait(&v->req, -1);
     if (st != RG_OK)
         return st;
-    const int missing = (int)(v->value[0] >> RANK_BITS) - 1;
-    *plan_p = v->value[1] == 1;
-    if (v->value[0] <= 0 || missing >= r->n)
-        return RG_OK;
-    return rg__fail(RG_ERR_INVALID,
-                    "tensor %d (\"%s\") was not ready on rank %d when it ended "
-                    "the step; call rg_reducer_ready for each, or set may_miss",
-                    missing, r->tensor[missing].name,
-                    (int)(v->value[0] & ((1 << RANK_BITS) - 1)));
+    *plan_p = v->sum[WANTS_PLAN] == 1 && v->sum[RANKS] == rg_set_size(r->set);
+    return v->sum[MISSING] == 0 ? RG_OK : fail_missing(r, v->missing);
 }
 
 rg_status rg__reducer_share_order(rg_reducer *r)

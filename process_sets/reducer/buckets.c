@@ -9,6 +9,7 @@
 
 #include "process_sets/reducer/reducer.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 
 #define ALIGN     ((uint64_t)64)
 #define OWN_LEAST ((uint64_t)1 << 20) /* reduced where it is */
@@ -48,8 +49,11 @@ static rg_status make_memory(rg_reducer *r)
     if (r->memory != NULL)
         return RG_OK;
     for (int i = 0; i < r->n; i++)
-        if (!is_alone(&r->tensor[i]))
-            bytes += bytes_of(&r->tensor[i]);
+        if (!is_alone(&r->tensor[i]) &&
+            __builtin_add_overflow(bytes, bytes_of(&r->tensor[i]), &bytes))
+            return rg__fail(RG_ERR_MEMORY,
+                            "the tensors of a reducer are more than memory "
+                            "holds");
     void *at = NULL;
     const rg_status st =
         bytes == 0 ? RG_OK : rg_alloc(r->set->ctx, bytes, NULL, &at);
@@ -102,6 +106,7 @@ static rg_status place(rg_reducer *r, int i, uint64_t *used_p)
         t->data = at;
     t->bucket = r->buckets - 1;
     b->tensor[b->n++] = i;
+    b->tag = rg__mix(b->tag, rg__reducer_digest(t));
     if (is_alone(t)) {
         b->count = t->count;
         return RG_OK;

@@ -27,7 +27,8 @@ typedef struct rg__bucket {
     char *at;
     uint64_t count; /* elements, gaps included */
     rg_type type;
-    int *tensor; /* indexes; owned */
+    int *tensor;  /* indexes; owned */
+    uint64_t tag; /* which tensors these are */
     int n;
     int missing; /* tensors that are not ready */
     rg_req *req;
@@ -47,7 +48,8 @@ struct rg_reducer {
 
     pthread_mutex_t lock;
     bool is_in_step;
-    uint64_t generation; /* in which the lists were compared; 0: never */
+    uint64_t generation; /* of the last step; 0: there was none */
+    bool is_compared;    /* the lists of all ranks, in that generation */
     int next;            /* bucket to be started */
     rg_status st;        /* of the first start that failed */
     char why[RG__TEXT_MAX];
@@ -64,12 +66,17 @@ rg_status rg__reducer_lay_out(rg_reducer *r, const int *order);
 void rg__reducer_free_buckets(rg_reducer *r);
 void rg__reducer_free_memory(rg_reducer *r);
 
-/* agreed.c; collective over the set. Do all ranks have equal tensors? */
-rg_status rg__reducer_compare(rg_reducer *r);
+/* agreed.c; collective over the set. Do all ranks have equal tensors? Those
+ * that have joined are not asked: *are_all_p. */
+uint64_t rg__reducer_digest(const rg__tensor *t);
+rg_status rg__reducer_compare(rg_reducer *r, bool *are_all_p);
 /* The end of a step: `missing` (-1: none) is this rank's first tensor that was
- * not ready, wants_plan is rank 0's. *plan_p: a new plan is to be made. */
+ * not ready, wants_plan is rank 0's. *plan_p: a new plan is to be made, and no
+ * rank is absent. */
+#define RG__VERDICT_SUMS 3
 typedef struct rg__reducer_verdict {
-    int64_t value[2];
+    int64_t sum[RG__VERDICT_SUMS];
+    int missing;
     rg_req *req;
 } rg__reducer_verdict;
 rg_status rg__reducer_verdict_start(rg_reducer *r, int missing, bool wants_plan,

@@ -204,14 +204,18 @@ rg_status rg_reducer_tensor(rg_reducer *r, int index, void **data_p)
 static rg_status enter_generation(rg_reducer *r)
 {
     const uint64_t now = rg_generation(r->set->ctx);
-    if (r->generation == now && now != 0)
+    bool are_all = false;
+    if (r->is_compared && r->generation == now && now != 0)
         return RG_OK;
-    rg_status st = rg__reducer_compare(r);
+    r->is_compared = false;
+    rg_status st = rg__reducer_compare(r, &are_all);
     if (st == RG_OK)
         st = lay_out_first(r);
-    if (st == RG_OK)
-        r->generation = now;
-    return st;
+    if (st != RG_OK)
+        return st;
+    r->generation = now;
+    r->is_compared = are_all;
+    return RG_OK;
 }
 
 /* A step whose generation was left is given up: fn runs again from its top. */
@@ -262,8 +266,8 @@ static void note(rg_reducer *r, rg_status st)
 /* Lock held. */
 static void start_bucket(rg_reducer *r, rg__bucket *b)
 {
-    const rg_op_params params = {.size = sizeof params,
-                                 .postscale = r->params.scale};
+    const rg_op_params params = {
+        .size = sizeof params, .postscale = r->params.scale, .tag = b->tag};
     const rg_status st =
         rg_allreduce_start(r->set, b->at, b->at, b->count, b->type,
                            r->params.sum ? RG_SUM : RG_AVG, &params, &b->req);

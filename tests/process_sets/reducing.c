@@ -250,6 +250,47 @@ static void ranks_may_join(rg_set *set)
     destroy(&m, 1);
 }
 
+/* Rank 0 goes on alone in an order of its own, before the others' first step
+ * (views only) and after it; the steps of all that follow are right. */
+static void no_plan_without_those_that_joined(rg_set *set, int is_first)
+{
+    const rg_reducer_params params = {.size = sizeof params,
+                                      .bucket_bytes = 100000};
+    model m;
+    make(&m, set, &params, 2);
+    if (!is_first)
+        one_step(&m, set, 0, 0);
+    for (int step = 1; step < STEPS && rg_set_rank(set) == 0; step++)
+        one_step(&m, set, step, 11);
+    CHECK_OK(rg_join(set, NULL));
+    for (int step = STEPS; step < STEPS + 3; step++) {
+        one_step(&m, set, step, 3);
+        check(&m, set, step, RG_AVG);
+    }
+    destroy(&m, 2);
+}
+
+/* Two reducers whose tensors are ready in another order on one rank. */
+static void buckets_are_not_confused(rg_set *set)
+{
+    static float data[2][8];
+    const int n = rg_set_size(set), is_last = rg_set_rank(set) == n - 1;
+    rg_reducer *r[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(rg_reducer_create(set, NULL, &r[i]));
+        CHECK_OK(
+            rg_reducer_add(r[i], i == 0 ? "a" : "b", data[i], 8, RG_F32, NULL));
+        CHECK_OK(rg_reducer_start_step(r[i]));
+    }
+    CHECK_OK(rg_reducer_ready(r[is_last], 0));
+    CHECK_OK(rg_reducer_ready(r[1 - is_last], 0));
+    for (int i = 0; i < 2; i++) {
+        if (n > 1)
+            CHECK_STATUS(rg_reducer_finish(r[i]), RG_ERR_MISMATCH);
+        rg_reducer_destroy(r[i]);
+    }
+}
+
 static int claims(void)
 {
     rg_ctx *ctx = NULL;
@@ -265,7 +306,10 @@ static int claims(void)
     mistakes_are_named(set);
     what_is_missing_is_zero(rg_world(ctx));
     lists_are_compared(set);
+    buckets_are_not_confused(set);
     ranks_may_join(rg_world(ctx));
+    no_plan_without_those_that_joined(rg_world(ctx), 0);
+    no_plan_without_those_that_joined(set, 1);
     CHECK_OK(rg_set_destroy(set));
     CHECK_OK(rg_finalize(ctx));
     return 0;
