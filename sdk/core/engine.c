@@ -264,6 +264,8 @@ rg_status rg__channel_open(rg__channel *ch, uint64_t generation,
         ch->comm = comm;
         ch->close_st = RG_OK;
         ch->id = id;
+        if (rg__engine_messages(e) != NULL)
+            rg__messages_remember(rg__engine_messages(e), id);
     }
     rg__engine_unlock(e);
     return st;

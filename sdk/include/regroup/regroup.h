@@ -554,7 +554,8 @@ RG_API rg_status rg_join_start(rg_set *set, int *last_p,
  * receiver keeps up to 32 KiB of such messages from each sender, a message
  * counting 32 bytes more than its data. A longer one, and one beyond that,
  * waits for its receive; so two ranks that send to each other first, and
- * receive then, must use rg_send_start.
+ * receive then, must use rg_send_start. The first message to a rank of another
+ * host also waits until that rank starts or waits for any operation.
  *
  * *count_p (may be NULL) is the number of elements that have come, at most
  * count. ERR_MISMATCH, at the receiver only: the message is longer than its

@@ -191,20 +191,21 @@ static bool on_eager(rg__lane *lane)
     return true;
 }
 
-static bool on_offer(rg__lane *lane)
+static bool on_offer(const rg__messages *all, rg__lane *lane)
 {
     const rg__message_head *head = &lane->in.head;
     rg__message *m = find_receive(lane, head);
     if (m == NULL)
-        return add_arrival(lane, head) != NULL;
+        return rg__messages_is_forgotten(all, head->set) ||
+               add_arrival(lane, head) != NULL;
     rg__queue_remove(&lane->posted, m);
     accept_offer(lane, m, head);
     return true;
 }
 
-static rg__message *find_receiving(const rg__lane *lane, uint32_t id)
+static rg__message *find_by_id(const rg__message_queue *q, uint32_t id)
 {
-    rg__message *m = lane->receiving.first;
+    rg__message *m = q->first;
     while (m != NULL && m->id != id)
         m = m->next;
     return m;
@@ -213,7 +214,7 @@ static rg__message *find_receiving(const rg__lane *lane, uint32_t id)
 static void on_data(rg__lane *lane)
 {
     const rg__message_head *head = &lane->in.head;
-    rg__message *m = find_receiving(lane, head->id);
+    rg__message *m = find_by_id(&lane->receiving, head->id);
     if (m == NULL || head->bytes == 0 || head->bytes > CHUNK_BYTES ||
         head->bytes > m->bytes - m->at) {
         rg__lane_break(lane, "that rank has sent data of no message");
@@ -222,15 +223,22 @@ static void on_data(rg__lane *lane)
     expect_body(lane, m, NULL, m->is_dropped ? NULL : m->letter.data + m->at);
 }
 
+static void end_withdrawn(rg__messages *all, rg__lane *lane,
+                          rg__message_queue *q, uint32_t id)
+{
+    rg__message *m = find_by_id(q, id);
+    if (m == NULL)
+        return;
+    rg__queue_remove(q, m);
+    rg__message_end(all, lane, m, RG_ERR_PEER_LOST,
+                    "its sender has given the message up");
+}
+
 static void on_withdraw(rg__messages *all, rg__lane *lane)
 {
     const uint32_t id = lane->in.head.id;
-    rg__message *m = find_receiving(lane, id);
-    if (m != NULL) {
-        rg__queue_remove(&lane->receiving, m);
-        rg__message_end(all, lane, m, RG_ERR_PEER_LOST,
-                        "its sender has given the message up");
-    }
+    end_withdrawn(all, lane, &lane->accepting, id);
+    end_withdrawn(all, lane, &lane->receiving, id);
     for (rg__arrival *a = lane->arrived, *next; a != NULL; a = next) {
         next = a->next;
         if (a->head.kind == MESSAGE_OFFER && a->head.id == id)
@@ -251,7 +259,7 @@ static bool on_head(rg__messages *all, rg__lane *lane)
     case MESSAGE_EAGER:
         return on_eager(lane);
     case MESSAGE_OFFER:
-        return on_offer(lane);
+        return on_offer(all, lane);
     case MESSAGE_ACCEPT:
         rg__outgoing_accepted(all, lane, &lane->in.head);
         return true;
@@ -284,6 +292,8 @@ static void end_body(rg__messages *all, rg__lane *lane)
         a->is_whole = true;
         if (a->taker != NULL)
             deliver(all, lane, a, a->taker);
+        else if (rg__messages_is_forgotten(all, a->head.set))
+            remove_arrival(lane, a);
     } else if (m != NULL && m->state == MATCHED) {
         rg__message_end(all, lane, m, m->st, NULL);
     } else if (m != NULL) {

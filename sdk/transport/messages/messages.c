@@ -81,6 +81,7 @@ static void free_lane(rg__lane *lane)
     rg__incoming_free(lane);
     free_queue(&lane->posted);
     free_queue(&lane->receiving);
+    free(lane->out.rest);
     free(lane->withdrawn);
     free(lane->why);
     free(lane);
@@ -115,15 +116,20 @@ static rg__lane *lane_of(rg__messages *all, int rank)
     return lane;
 }
 
-static void count_in(rg__messages *all, rg__lane *lane)
+static void list(rg__messages *all, rg__lane *lane)
 {
-    all->in_flight++;
-    lane->in_flight++;
     if (lane->is_listed)
         return;
     lane->is_listed = true;
     lane->next = all->busy;
     all->busy = lane;
+}
+
+static void count_in(rg__messages *all, rg__lane *lane)
+{
+    all->in_flight++;
+    lane->in_flight++;
+    list(all, lane);
 }
 
 static void count_out(rg__messages *all, rg__lane *lane)
@@ -240,6 +246,7 @@ void rg__message_drop(rg__messages *all, rg__message *m)
         rg__message_free(m);
         return;
     }
+    list(all, lane); /* until the peer knows */
     m->is_dropped = true;
     m->letter.data = NULL;
     count_out(all, lane);
@@ -252,6 +259,15 @@ void rg__message_drop(rg__messages *all, rg__message *m)
 }
 
 /* -------------------------------------------------------------------- turns */
+
+/* Of messages in flight, or of those that were given up. */
+static bool has_work(const rg__lane *lane)
+{
+    return lane->in_flight > 0 ||
+           (!lane->is_broken &&
+            (lane->out.is_busy || lane->withdrawals > 0 ||
+             lane->accepting.first != NULL || lane->receiving.first != NULL));
+}
 
 bool rg__messages_carry(rg__messages *all)
 {
@@ -267,7 +283,7 @@ bool rg__messages_carry(rg__messages *all)
         if ((came || went) && all->fns.ring != NULL)
             all->fns.ring(all->arg, lane->rank);
         has_moved = has_moved || came || went;
-        if (lane->in_flight > 0) {
+        if (has_work(lane)) {
             at = &lane->next;
             continue;
         }
@@ -290,8 +306,22 @@ rg__outcome rg__message_outcome(const rg__message *m)
                          .why = m->why};
 }
 
+bool rg__messages_is_forgotten(const rg__messages *all, uint32_t set)
+{
+    const uint32_t last = all->forgotten[set % RG__SETS_MAX];
+    return last != 0 && set <= last;
+}
+
+void rg__messages_remember(rg__messages *all, uint32_t set)
+{
+    uint32_t *last = &all->forgotten[set % RG__SETS_MAX];
+    if (*last >= set)
+        *last = 0;
+}
+
 void rg__messages_forget(rg__messages *all, uint32_t set)
 {
+    all->forgotten[set % RG__SETS_MAX] = set;
     for (int r = 0; r < all->size; r++)
         if (all->lane[r] != NULL)
             rg__incoming_forget(all->lane[r], set);

@@ -85,7 +85,11 @@ rg__message *rg__messages_take(rg__messages *messages);
 rg__outcome rg__message_outcome(const rg__message *message);
 void rg__message_free(rg__message *message);
 
-/* A set was given back here: messages that were not received are dropped. */
+/* A set was opened here; and was given back: messages to it that were not
+ * received are dropped, also those that are still to come. Of the sets that
+ * share a place (id % RG__SETS_MAX) one is open at a time, and the next one has
+ * a higher id. */
+void rg__messages_remember(rg__messages *messages, uint32_t set);
 void rg__messages_forget(rg__messages *messages, uint32_t set);
 
 #endif

@@ -73,7 +73,7 @@ typedef struct rg__arrival {
 typedef struct rg__lane {
     int rank;
     int in_flight;         /* messages of this process */
-    struct rg__lane *next; /* of those with such messages */
+    struct rg__lane *next; /* of those with such messages, or rests of them */
     bool is_listed;
     bool is_broken; /* of no more use, */
     char *why;      /* owned: for this reason */
@@ -92,6 +92,7 @@ typedef struct rg__lane {
         rg__message *message; /* that ends, or goes on, behind it; or NULL */
         const char *body;
         uint64_t body_left;
+        char *rest; /* owned: body, once its message was given up */
         bool is_busy;
     } out;
 
@@ -117,9 +118,12 @@ struct rg__messages {
     rg__lane **lane; /* by rank; owned; NULL: not used yet */
     rg__lane *busy;
     rg__message_queue done;
+    uint32_t forgotten[RG__SETS_MAX]; /* by place: up to this id, sets were
+                                         given back; 0: none */
 };
 
 /* messages.c */
+bool rg__messages_is_forgotten(const rg__messages *all, uint32_t set);
 void rg__queue_add(rg__message_queue *q, rg__message *m);
 void rg__queue_remove(rg__message_queue *q, const rg__message *m);
 rg__message *rg__queue_pop(rg__message_queue *q);
@@ -132,7 +136,8 @@ void rg__lane_break(rg__lane *lane, const char *why);
 /* outgoing.c, incoming.c: a piece of work; true if anything moved. */
 bool rg__outgoing_carry(rg__messages *all, rg__lane *lane);
 bool rg__incoming_carry(rg__messages *all, rg__lane *lane);
-/* The frame that goes out does not read the message's data any more. */
+/* The frame that goes out does not read the message's data any more: it goes
+ * on with a copy, because a peer that has all of a message then keeps it. */
 void rg__outgoing_let_go(rg__lane *lane, const rg__message *m);
 /* The peer wrote these. */
 void rg__outgoing_accepted(rg__messages *all, rg__lane *lane,

@@ -8,9 +8,6 @@
 
 #define CREDIT_BYTES (RG__MESSAGE_WINDOW / 4) /* are worth a frame */
 
-/* What stands for data that were given up within a frame. */
-static const char no_data[CHUNK_BYTES];
-
 static uint64_t cost_of(uint64_t bytes)
 {
     return HEAD_BYTES + bytes;
@@ -132,6 +129,8 @@ static void end_frame(rg__messages *all, rg__lane *lane)
     memcpy(&head, lane->out.bytes, sizeof head);
     lane->out.is_busy = false;
     lane->out.message = NULL;
+    free(lane->out.rest);
+    lane->out.rest = NULL;
     if (m == NULL)
         return;
     if (head.kind == MESSAGE_DATA)
@@ -212,10 +211,19 @@ void rg__outgoing_accepted(rg__messages *all, rg__lane *lane,
 
 void rg__outgoing_let_go(rg__lane *lane, const rg__message *m)
 {
+    const size_t left = (size_t)lane->out.body_left;
     if (lane->out.message != m)
         return;
     lane->out.message = NULL;
-    lane->out.body = no_data;
+    if (left == 0)
+        return;
+    lane->out.rest = malloc(left);
+    if (lane->out.rest == NULL) {
+        rg__lane_break(lane, "there was no memory for the end of a message");
+        return;
+    }
+    memcpy(lane->out.rest, lane->out.body, left);
+    lane->out.body = lane->out.rest;
 }
 
 /* Without memory the peer waits for the rest, as for any late rank. */
