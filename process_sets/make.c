@@ -146,6 +146,7 @@ static rg_status take_old(rg_ctx *ctx, const rg__set_request *w, uint32_t id,
 
 rg_status rg__set_open_new(const rg__set_request *w, rg_set *set, uint32_t id)
 {
+    rg__set_use_up(set->ctx->sets, id);
     set->id = id;
     set->kind = w->kind;
     set->keeps = w->keeps;

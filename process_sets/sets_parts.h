@@ -99,6 +99,9 @@ static inline bool rg__set_is_world(const rg_set *set)
 rg_set *rg__set_find(rg__sets *sets, uint32_t id);           /* live, or NULL */
 rg_set *rg__set_find_name(rg__sets *sets, const char *name); /* live, or NULL */
 void rg__set_insert(rg__sets *sets, rg_set *set);
+/* No later set has this id, whether this one becomes a set or not: on another
+ * rank a connection that came for it may still wait. */
+void rg__set_use_up(rg__sets *sets, uint32_t id);
 void rg__set_remove(rg__sets *sets, rg_set *set); /* and free it */
 void rg__set_end(rg__sets *sets, rg_set *set, const char *why);
 /* It has ended, and its place is free for another one. */

@@ -43,6 +43,15 @@ void rg__set_insert(rg__sets *sets, rg_set *set)
         place->last = set->id;
 }
 
+void rg__set_use_up(rg__sets *sets, uint32_t id)
+{
+    rg__place_of_sets *place = &sets->place[id % RG__SETS_MAX];
+    pthread_mutex_lock(&sets->lock);
+    if (place->last < id)
+        place->last = id;
+    pthread_mutex_unlock(&sets->lock);
+}
+
 void rg__set_remove(rg__sets *sets, rg_set *set)
 {
     rg_set **at = &sets->first;
