@@ -4,7 +4,7 @@
  * one's. A rank that gives back later than others proposes another place, and
  * still all agree. Ranks that have no free place in common hear of it, and two
  * threads never take one. A set that a rank has no memory to open leaves its
- * place, too.
+ * place, too, and uses its id up.
  *
  * Covers: table.c among.c open.c */
 #include "process_sets/among.h"
@@ -157,16 +157,21 @@ static void place_of_one_that_failed(world *w, void *arg)
     rg_set *set = NULL;
     (void)arg;
     CHECK_OK(rg_set_create(w->ctx, both, 2, NULL, &set));
+    uint32_t last = rg_set_id(set);
     CHECK_OK(rg_set_destroy(set));
     for (int i = 0; i < 2 * FAILED; i++) {
+        world_meet(w); /* all have left what was given back */
         limit_memory(w->index == 1);
         const rg_status st = rg_set_create(w->ctx, both, 2, NULL, &set);
         limit_memory(false);
         CHECK(st != RG_OK);
         if (i % 2 == 1)
             continue;
+        world_meet(w);
         CHECK_OK(rg_set_create(w->ctx, both, 2, NULL, &set));
-        CHECK(rg_set_id(set) % RG__SETS_MAX < 10);
+        CHECK_EQ(rg_set_id(set) % RG__SETS_MAX, last % RG__SETS_MAX);
+        CHECK(rg_set_id(set) >= last + 2 * RG__SETS_MAX); /* one is used up */
+        last = rg_set_id(set);
         use(set, i);
         CHECK_OK(rg_set_destroy(set));
     }
