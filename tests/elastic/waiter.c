@@ -72,8 +72,20 @@ static rg_status get_goods(void)
     return st == RG_OK ? add_up(rg_world(ctx)) : st;
 }
 
+/* All ranks end after the same step, though the file comes between their
+ * looks. */
+static rg_status agree_to_go_on(bool *goes_on_p)
+{
+    int32_t is_over = until[0] == '\0' || access(until, F_OK) == 0;
+    const rg_status st =
+        rg_allreduce(rg_world(ctx), &is_over, &is_over, 1, RG_I32, RG_MIN);
+    *goes_on_p = counter < STEPS || is_over == 0;
+    return st;
+}
+
 static rg_status train(rg_state *st, void *arg)
 {
+    bool goes_on = false;
     (void)arg;
     if (goods != GOODS)
         abort();
@@ -83,17 +95,18 @@ static rg_status train(rg_state *st, void *arg)
     if (first != RG_OK)
         return first;
     say("trains", first);
-    while (counter < STEPS || (until[0] != '\0' && access(until, F_OK) != 0)) {
-        rg_status rs = add_up(own);
+    rg_status rs = agree_to_go_on(&goes_on);
+    while (rs == RG_OK && goes_on) {
+        rs = add_up(own);
         if (rs != RG_OK)
             return rs;
         counter++;
         usleep(5000);
         rs = rg_state_commit(st);
-        if (rs != RG_OK)
-            return rs;
+        if (rs == RG_OK)
+            rs = agree_to_go_on(&goes_on);
     }
-    return RG_OK;
+    return rs;
 }
 
 static rg_status prepare(void)
