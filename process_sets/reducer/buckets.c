@@ -1,9 +1,9 @@
 /* Which tensors are in which bucket, and where.
  *
  * Buckets hold tensors of one type that follow each other in an order: at first
- * from the last one to the first, as backward has them. A plan puts them
- * together anew; only tensors that live in their buckets can't move, and then
- * whole buckets are put in order. */
+ * from the last one to the first, as backward has them. A plan groups them
+ * again; only tensors that live in their buckets can't move, and then whole
+ * buckets are put in order. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -30,7 +30,7 @@ Tensors = typing.Sequence[Tensor]
 
 _OPS = {"SUM": Op.SUM, "AVG": Op.AVG, "PRODUCT": Op.PROD, "MIN": Op.MIN,
         "MAX": Op.MAX, "BAND": Op.BAND, "BOR": Op.BOR, "BXOR": Op.BXOR}
-_KEPT = 64  # works that nobody has waited for, and that C++ may hold
+_KEPT = 64  # works without a wait so far, which C++ may hold
 
 
 def op_of(what: str, options: typing.Any) -> Op:
