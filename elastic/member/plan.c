@@ -31,6 +31,7 @@
 #include "elastic/member/resume.h"
 
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -604,14 +605,17 @@ static int count_deaths(const look *l)
     return n;
 }
 
-/* Of the rank that has ended the newest world. */
+/* Of the rank that has ended the newest world. A rank that was killed has none
+ * of its own, if another host knows better. */
 static int find_code(const look *l)
 {
+    int code = 0;
     for (int i = 0; i < l->s->hosts; i++)
         if (l->s->host[i].broke == l->decided->launch &&
+            (code == 0 || code == 128 + SIGKILL) &&
             l->s->host[i].broke_code != 0)
-            return l->s->host[i].broke_code;
-    return 0;
+            code = l->s->host[i].broke_code;
+    return code;
 }
 
 /* No replacement of one rank gets a launch further that dies at the same step

@@ -29,14 +29,14 @@ static void check(rg_status st, const char *what)
     exit(1);
 }
 
-/* Beyond 128: by a signal; below 0: by MPI_Abort. */
+/* Beyond 128: by a signal; below 0: by MPI_Abort, which may return. */
 static void end(int code)
 {
     if (code < 0)
         MPI_Abort(MPI_COMM_WORLD, -code);
     if (code > 128)
         kill(getpid(), code - 128);
-    exit(code);
+    exit(code < 0 ? -code : code);
 }
 
 /* A blocking collective of the program's own MPI. */

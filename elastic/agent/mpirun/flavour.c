@@ -76,6 +76,7 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .variables = LIST("HYDRA_LAUNCHER_EXTRA_ARGS=" RG__CMD_PROXY),
      .hosts = "-hosts",
      .awaits_daemons = true, /* since 4.2 */
+     .aborts_by_kill = true,
      .rank = "PMI_RANK",
      .own =
          LIST("PMI_", "HYDI_", "MPI_LOCAL", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"),

@@ -32,6 +32,8 @@ typedef struct rg__flavour {
                           program of its own, behind its --host */
     bool awaits_daemons; /* a launcher that ends before its daemon has called
                             mpirun has failed */
+    bool aborts_by_kill; /* MPI_Abort kills the other ranks before mpirun ends
+                            with the code */
     const char *rank;    /* the variable with a process's rank in the world */
     const char *const *own; /* variables that its mpirun sets, as they begin */
     const rg__flavour_place *places;

@@ -29,6 +29,7 @@
 #define SWEEP_SHARE   32 /* of the time that it has taken so far */
 #define SWEEP_MOST_NS (100 * RG__MS)
 #define SHIMS_NS      (2000 * RG__MS) /* to say how their ranks have ended */
+#define CODE_NS       (50 * RG__MS)   /* for mpirun to end with its code */
 #define PATIENCE_NS   (5000 * RG__MS) /* with mpirun when the job is done */
 #define LEAVES        "a host leaves"
 #define WHERE_MAX     200
@@ -116,6 +117,30 @@ static void drop_helper(rg__helper *h)
     free(h);
 }
 
+/* Not yet, or no more than that the rank was killed. */
+static bool is_unknown(int code)
+{
+    return code == 0 || code == 128 + SIGKILL;
+}
+
+/* MPI_Abort in one rank may end any of them by SIGKILL, which is seen first
+ * here; only mpirun knows the code then. */
+static bool may_know_code(const rg__agent *a)
+{
+    const rg__flavour *mpi = a->params->flavour;
+    return mpi != NULL && mpi->aborts_by_kill &&
+           a->launch.broke == a->launches->number &&
+           a->launch.by == RG__BROKE_BY_RANK && is_unknown(a->launch.code);
+}
+
+/* Where it does not, its own is that of a signal. */
+static void take_code(rg__agent *a, int status)
+{
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    if (may_know_code(a) && code != 0 && code != SIGKILL)
+        a->launch.code = code;
+}
+
 static void on_helper_ended(void *arg, int fd, uint32_t events)
 {
     rg__helper *h = arg;
@@ -129,6 +154,8 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     drop_helper(h);
     if (status != 0)
         end_soon(a);
+    if (is_mpirun)
+        take_code(a, status);
     if (a->launch.ends_itself && status == 0)
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0, LEAVES);
     else if (is_well || a->launches->is_over)
@@ -266,6 +293,17 @@ static void await_sweep(rg__agent *a, pid_t left)
                         (unsigned long long)(waited / (1000 * RG__MS)));
 }
 
+/* An mpirun that will end in a moment, with the code of MPI_Abort. */
+static pid_t find_spared(const rg__agent *a)
+{
+    const struct rg__launches *l = a->launches;
+    const rg__helper *h = l->helpers;
+    while (h != NULL && !h->is_mpirun)
+        h = h->next;
+    const bool has_time = rg__now_ns() - l->over_ns < CODE_NS;
+    return h != NULL && has_time && may_know_code(a) ? h->pid : 0;
+}
+
 /* All of it is killed again and again until nothing is left: a daemon may just
  * have forked. What a shim says of its rank's end is waited for, and no shim
  * that has said it. */
@@ -276,7 +314,8 @@ static void sweep(void *arg)
     const bool are_free = are_slots_free(a);
     pid_t left;
     const bool spares_shims = !are_free && rg__now_ns() - l->over_ns < SHIMS_NS;
-    const bool is_swept = rg__sweep_kill(a, spares_shims, &left) == 0 &&
+    const pid_t spared = find_spared(a);
+    const bool is_swept = rg__sweep_kill(a, spares_shims, spared, &left) == 0 &&
                           are_free && l->helpers == NULL;
     if (rg__life_is_ending(a))
         return; /* which waits for what is left by rules of its own */
@@ -292,10 +331,11 @@ static void sweep(void *arg)
     a->on->swept(a);
 }
 
-static void kill_helpers(const rg__agent *a)
+static void kill_helpers(const rg__agent *a, pid_t spared)
 {
     for (const rg__helper *h = a->launches->helpers; h != NULL; h = h->next)
-        kill(-h->pid, SIGKILL);
+        if (h->pid != spared)
+            kill(-h->pid, SIGKILL);
 }
 
 /* Nothing of the launch may live here any more. */
@@ -313,8 +353,9 @@ static void end_launch(rg__agent *a)
             (unsigned long long)l->number);
     for (int i = 0; i < a->params->slots; i++)
         rg__slot_recall(&a->slot[i], 0);
-    kill_helpers(a);
-    rg__sweep_kill(a, true, &left);
+    const pid_t spared = find_spared(a);
+    kill_helpers(a, spared);
+    rg__sweep_kill(a, true, spared, &left);
     rg__timer_set(l->sweep, SWEEP_NS);
 }
 
@@ -368,7 +409,7 @@ void rg__mpirun_rank_ended(rg__slot *s)
         end_soon(a);
     if (!a->params->is_mpi || s->saved.is_recalled || has_lasting_world(a))
         return;
-    if (s->saved.child == 0)
+    if (s->saved.child == 0 && is_unknown(a->launch.code))
         a->launch.code = code;
     if (has_not_met) {
         rg__agent_end_job(a, 1,
@@ -537,8 +578,8 @@ void rg__mpirun_kill(rg__agent *a)
     if (a->launches->number == 0)
         return;
     pid_t left;
-    kill_helpers(a);
-    rg__sweep_kill(a, false, &left);
+    kill_helpers(a, 0);
+    rg__sweep_kill(a, false, 0, &left);
 }
 
 void rg__mpirun_leave_behind(rg__agent *a)

@@ -45,9 +45,10 @@ void rg__command_free(char **argv);
 /* In a child: no variable of an outer launcher, and ours. */
 void rg__command_set_variables(const rg__agent *a);
 
-/* sweep.c: kill the processes of launches here, shims maybe not; how many
- * there were, and one of them. */
-int rg__sweep_kill(const rg__agent *a, bool spares_shims, pid_t *left_p);
+/* sweep.c: kill the processes of launches here, but one that is spared (0:
+ * none) and maybe shims; how many there were, and one of them. */
+int rg__sweep_kill(const rg__agent *a, bool spares_shims, pid_t spared,
+                   pid_t *left_p);
 
 /* scratch.c: directories for the files of the newest launch here. In a child:
  * the variables that say so to the MPI. */

@@ -124,7 +124,7 @@ static bool is_shim(pid_t pid)
 }
 
 /* Our own processes have no mark, and their children are looked at. */
-static int kill_marked(tree *t, bool spares_shims, pid_t *left_p)
+static int kill_marked(tree *t, bool spares_shims, pid_t spared, pid_t *left_p)
 {
     int found = 0;
     for (int i = 0; i < t->n; i++) {
@@ -137,13 +137,14 @@ static int kill_marked(tree *t, bool spares_shims, pid_t *left_p)
             continue;
         found++;
         *left_p = one->pid;
-        if (!spares_shims || !is_shim(one->pid))
+        if (one->pid != spared && (!spares_shims || !is_shim(one->pid)))
             kill(one->pid, SIGKILL);
     }
     return found;
 }
 
-int rg__sweep_kill(const rg__agent *a, bool spares_shims, pid_t *left_p)
+int rg__sweep_kill(const rg__agent *a, bool spares_shims, pid_t spared,
+                   pid_t *left_p)
 {
     const pid_t supervisor = getppid();
     tree t = {0};
@@ -151,7 +152,7 @@ int rg__sweep_kill(const rg__agent *a, bool spares_shims, pid_t *left_p)
     snprintf(t.socket, sizeof t.socket, RG__ENV_SOCKET "=%s",
              rg__workers_socket(a));
     add(&t, supervisor > 1 ? supervisor : getpid(), false);
-    const int found = kill_marked(&t, spares_shims, left_p);
+    const int found = kill_marked(&t, spares_shims, spared, left_p);
     free(t.text);
     free(t.of);
     return t.has_failed ? 1 : found;
