@@ -28,7 +28,7 @@ const rg__frame *rg__exchange_head(rg__native *c, rg__link *l)
 {
     const rg__frame *head = rg__link_head(l);
     while (head != NULL && c->inter->has_differed &&
-           (int32_t)(head->op - c->ops) < 0) {
+           (int32_t)(head->op - c->inter->ops) < 0) {
         skip(l);
         head = l->has_head ? NULL : rg__link_head(l);
     }
@@ -110,7 +110,7 @@ static void send_round(rg__native *c)
         rg__link_begin(
             to, (rg__frame){.kind = e->differs ? FRAME_POISON : FRAME_BLOCKS,
                             .index = (uint16_t)e->round,
-                            .op = c->ops,
+                            .op = c->inter->ops,
                             .bytes = (uint32_t)bytes});
         e->has_begun = true;
     }
@@ -151,14 +151,14 @@ static bool take_blocks(rg__native *c, size_t bytes)
 static bool is_expected(const rg__native *c, const rg__frame *head)
 {
     return (head->kind == FRAME_BLOCKS || head->kind == FRAME_POISON) &&
-           head->op == c->ops && head->index == c->inter->exchange.round;
+           head->op == c->inter->ops && head->index == c->inter->exchange.round;
 }
 
 /* Rail 0 has told the members there that this operation differs, and soon tells
  * us; only the other rails can be overtaken. */
 static bool is_ahead(const rg__native *c, const rg__frame *head)
 {
-    return c->rank > 0 && (int32_t)(head->op - c->ops) > 0;
+    return c->rank > 0 && (int32_t)(head->op - c->inter->ops) > 0;
 }
 
 /* True once the round's blocks are here. */
@@ -174,7 +174,7 @@ static bool receive_round(rg__native *c)
         rg__link_break(from,
                        "it sent a frame of operation %u, not the blocks "
                        "of operation %u",
-                       head->op, c->ops);
+                       head->op, c->inter->ops);
         return false;
     }
     const size_t got = rg__link_read(from, e->store + e->stored + e->arrived,

@@ -1,36 +1,40 @@
 /* Comms over several hosts: which connections a member needs, and the turns of
  * the net. */
 #include "sdk/transport/inter/inter.h"
+#include "sdk/transport/inter/pairs.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 
 #define LOOK_NS 500
 
-/* The link to the member of a host in my rail, made when it is first asked for.
- */
-static rg_status take_link(rg__native *c, const int *ranks, int host,
-                           rg__link **link_p)
+rg_status rg__inter_link(rg__native *c, int member, rg__link **link_p)
 {
     rg__inter *x = c->inter;
-    const int member = rg__topology_member(&x->topology, host, c->rank);
-    const int rank = ranks[member];
-    for (int i = 0; i < x->links; i++)
-        if (x->link[i]->rank == rank) {
-            *link_p = x->link[i];
-            return RG_OK;
-        }
-    const rg_status st = rg__link_create(c->shared->net, c->id, rank, link_p);
-    if (st != RG_OK)
-        return st;
-    (*link_p)->member = member;
-    x->link[x->links++] = *link_p;
+    rg__link **to = &x->link_to[member];
+    if (*to == NULL) {
+        const rg_status st =
+            rg__link_create(c->shared->net, c->id, x->world_rank[member], to);
+        if (st != RG_OK)
+            return st;
+        (*to)->member = member;
+        x->link[x->links++] = *to;
+    }
+    *link_p = *to;
     return RG_OK;
 }
 
-static rg_status link_exchange(rg__native *c, const int *ranks)
+/* To the member of that host in my rail. */
+static rg_status link_rail(rg__native *c, int host, rg__link **link_p)
+{
+    return rg__inter_link(
+        c, rg__topology_member(&c->inter->topology, host, c->rank), link_p);
+}
+
+static rg_status link_exchange(rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
     rg__exchange *e = &c->inter->exchange;
@@ -40,15 +44,15 @@ static rg_status link_exchange(rg__native *c, const int *ranks)
     for (int d = 1; d < s->hosts && st == RG_OK; d *= 2) {
         const int to = rg__topology_after(s, s->host, -d);
         const int from = rg__topology_after(s, s->host, d);
-        st = take_link(c, ranks, to, &e->to[e->rounds]);
+        st = link_rail(c, to, &e->to[e->rounds]);
         if (st == RG_OK)
-            st = take_link(c, ranks, from, &e->from[e->rounds]);
+            st = link_rail(c, from, &e->from[e->rounds]);
         e->rounds++;
     }
     return st;
 }
 
-static rg_status link_rails(rg__native *c, const int *ranks)
+static rg_status link_rails(rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
     rg__pipeline *x = &c->inter->pipeline;
@@ -56,9 +60,9 @@ static rg_status link_rails(rg__native *c, const int *ranks)
         return RG_OK;
     const int next = rg__topology_after(s, s->host, 1);
     const int prev = rg__topology_after(s, s->host, -1);
-    rg_status st = take_link(c, ranks, next, &x->next);
+    rg_status st = link_rail(c, next, &x->next);
     if (st == RG_OK)
-        st = take_link(c, ranks, prev, &x->prev);
+        st = link_rail(c, prev, &x->prev);
     return st;
 }
 
@@ -66,12 +70,15 @@ static rg_status reserve(rg__inter *x, bool is_rail)
 {
     const size_t n = (size_t)x->topology.n, hosts = (size_t)x->topology.hosts;
     x->descriptor = calloc(n, sizeof *x->descriptor);
-    x->link = calloc(2 * ROUNDS_MAX + 2, sizeof(rg__link *));
+    x->world_rank = malloc(n * sizeof *x->world_rank);
+    x->link = calloc(n, sizeof(rg__link *));
+    x->link_to = calloc(n, sizeof(rg__link *));
     if (is_rail) {
         x->exchange.begin = calloc(hosts, sizeof *x->exchange.begin);
         x->pipeline.scratch = malloc(STAGE_BYTES);
     }
-    if (x->descriptor == NULL || x->link == NULL ||
+    if (x->descriptor == NULL || x->world_rank == NULL || x->link == NULL ||
+        x->link_to == NULL ||
         (is_rail && (x->exchange.begin == NULL || x->pipeline.scratch == NULL)))
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     return RG_OK;
@@ -94,9 +101,11 @@ rg_status rg__inter_open(rg__native *c, rg__topology *s, const int *ranks)
                  c->shared->local_rank[c->member[0].rank];
     rg_status st = reserve(x, c->rank < x->topology.rails);
     if (st == RG_OK)
-        st = link_exchange(c, ranks);
+        memcpy(x->world_rank, ranks, (size_t)x->topology.n * sizeof *ranks);
     if (st == RG_OK)
-        st = link_rails(c, ranks);
+        st = link_exchange(c);
+    if (st == RG_OK)
+        st = link_rails(c);
     return st;
 }
 
@@ -107,10 +116,13 @@ void rg__inter_close(rg__native *c)
         return;
     if (x->is_running)
         rg__inter_end(c);
+    rg__pairs_free(c);
     for (int i = 0; i < x->links; i++)
         rg__link_destroy(x->link[i]);
     rg__topology_clear(&x->topology);
     free(x->link);
+    free(x->link_to);
+    free(x->world_rank);
     free(x->descriptor);
     free(x->exchange.store);
     free(x->exchange.begin);
@@ -122,6 +134,7 @@ void rg__inter_close(rg__native *c)
 void rg__inter_begin(rg__native *c)
 {
     c->inter->is_running = true;
+    c->inter->ops++;
     c->inter->size_class = rg__payload_class(c);
     rg__exchange_begin(c);
     rg__payload_publish(c);
@@ -188,6 +201,8 @@ int rg__inter_awaited(const rg__native *c, int *ranks, int room)
     const int d = e->is_complete || e->round >= e->rounds ? -1 : 1 << e->round;
     const int host = rg__topology_after(s, s->host, d);
     int n = 0;
+    if (rg__pairs_is_running(c))
+        return rg__pairs_awaited(c, ranks, room);
     for (int k = 0; k < rg__topology_size(s, host) && n < room; k++)
         ranks[n++] = rg__topology_member(s, host, k);
     return n;

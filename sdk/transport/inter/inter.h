@@ -24,6 +24,8 @@
 #define SMALL_ALL   ((uint64_t)64 << 10) /* small data of all, at most */
 #define MEDIUM_ALL  ((uint64_t)512 << 10)
 
+typedef struct rg__pairs rg__pairs;
+
 typedef enum rg__size_class { SMALL, MEDIUM, LARGE } rg__size_class;
 
 typedef struct rg__exchange {
@@ -68,8 +70,11 @@ typedef struct rg__pipeline {
 
 struct rg__inter {
     rg__topology topology;
+    int *world_rank; /* by set rank; owned */
     int links;
-    rg__link **link; /* owned, each once */
+    rg__link **link;    /* owned, each once */
+    rg__link **link_to; /* the same, by set rank; NULL: none yet; owned */
+    uint32_t ops;       /* operations that have crossed hosts; in frames */
     rg__exchange_verdict *verdict;
     rg__size_class size_class; /* of the operation in flight */
     bool has_differed; /* some operation has: frames of it may still come */
@@ -79,11 +84,15 @@ struct rg__inter {
     uint64_t looked_ns; /* when that was */
     rg__exchange exchange;
     rg__pipeline pipeline;
+    rg__pairs *pairs; /* owned; NULL: none yet */
 };
 
 /* inter.c; ranks: in the world. */
 rg_status rg__inter_open(rg__native *c, rg__topology *s, const int *ranks);
 void rg__inter_close(rg__native *c);
+/* The link to a member of another host, made when it is first asked for: by
+ * both ends in the same operation. */
+rg_status rg__inter_link(rg__native *c, int member, rg__link **link_p);
 void rg__inter_begin(rg__native *c);
 void rg__inter_end(rg__native *c);
 void rg__inter_poll(rg__native *c);

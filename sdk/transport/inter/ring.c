@@ -86,7 +86,7 @@ static bool begin_frame(rg__native *c)
         const piece out = piece_of(c, step, p->sent, false);
         rg__link_begin(x->next, (rg__frame){.kind = FRAME_DATA,
                                             .index = (uint16_t)p->sent,
-                                            .op = c->ops,
+                                            .op = c->inter->ops,
                                             .step = step,
                                             .bytes = (uint32_t)out.bytes});
         return true;
@@ -115,7 +115,7 @@ static bool send_some(rg__native *c)
 static const char *fault_of(const rg__native *c, const rg__frame *head)
 {
     const rg__pipeline *x = &c->inter->pipeline;
-    if (head->kind != FRAME_DATA || head->op != c->ops)
+    if (head->kind != FRAME_DATA || head->op != c->inter->ops)
         return "another operation's";
     if (head->step <= x->crossed || head->step > c->last)
         return "of a step that is not under way";

@@ -1,16 +1,17 @@
-/* Operations over several hosts that are made of allreduces, broadcasts and
- * allgathers, one after the other, each of CHUNK_BYTES at most:
+/* Operations over several hosts that are made of parts, one after the other:
  *
  *   reduce            allreduces, whose result only the root keeps
- *   reduce_scatter    likewise, part by part; small ones at once
+ *   reduce_scatter    small: an allreduce; large: scatter.c
  *   uneven counts     first an allgather of the counts, which are compared
  *   pairs, small      an allgather of all streams, of which each takes its part
- *   pairs, large      a broadcast from each to each; an allgather's, to all; in
- *                     an alltoall, chunk by chunk there and back, so that in
- *                     place a chunk of memory is enough
+ *   pairs, large      each part goes straight to its member: between hosts in a
+ *                     round of pairs (pairs.c), meanwhile inside each host in
+ *                     an alltoallv of its members
+ *   allgatherv        small: an allgather; large: a broadcast from each to all
  *
  * The descriptors of each part say what the user has started, and which part it
- * is: a difference is found with the first part, before a byte is written. */
+ * is: a difference is found with the first part, before a byte is written. So
+ * an operation whose data go straight begins with a part that has no data. */
 #include "sdk/transport/inter/schedule.h"
 
 #include <stdlib.h>
@@ -18,39 +19,16 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
+#include "sdk/transport/inter/schedule_parts.h"
 #include "sdk/transport/shm/pairwise.h"
 
 #define CHUNK_BYTES ((uint64_t)8 << 20)
-#define ALL_BYTES   ((uint64_t)64 << 10)
-
-typedef enum phase {
-    COUNTS, /* of all members are gathered */
-    AT_ONCE,
-    PARTS,
-    OWN, /* what a member sends to itself is copied */
-    OVER
-} phase;
-
-struct rg__schedule {
-    bool is_running;
-    phase phase;
-    uint64_t part;    /* parts made so far */
-    rg__coll coll;    /* the last of them */
-    bool is_taken;    /* it is in flight, or was */
-    int from, to;     /* of the present one */
-    bool is_back;     /* of an alltoall: from `to` to `from` */
-    uint64_t at;      /* elements of it that are done */
-    uint64_t now;     /* that are under way */
-    uint64_t longest; /* stream, in bytes */
-    uint64_t *counts; /* of all members, then mine; owned, as what follows */
-    char *scratch;
-    uint64_t room;
-};
+#define SUM_BYTES   ((uint64_t)64 << 10) /* at once, by all */
 
 bool rg__schedule_has(rg__kind kind)
 {
-    return kind == RG__REDUCE || kind == RG__REDUCE_SCATTER ||
-           kind == RG__REDUCE_SCATTERV || rg__pairwise_has(kind);
+    return kind == RG__REDUCE || rg__kind_scatters(kind) ||
+           rg__pairwise_has(kind);
 }
 
 static size_t element(const rg__native *c)
@@ -58,7 +36,7 @@ static size_t element(const rg__native *c)
     return rg_type_size(c->user.type);
 }
 
-static rg_status make_room(rg__native *c, uint64_t bytes)
+rg_status rg__schedule_room(rg__native *c, uint64_t bytes)
 {
     struct rg__schedule *x = c->schedule;
     if (bytes <= x->room)
@@ -71,22 +49,34 @@ static rg_status make_room(rg__native *c, uint64_t bytes)
                : rg__fail(RG_ERR_MEMORY, "no memory for an operation");
 }
 
-/* What is to be done next. */
-static rg_status begin_part(rg__native *c, const rg__coll *part)
+static rg_status begin_any(rg__native *c, const rg__coll *part, bool is_local)
 {
     c->schedule->part++;
     c->schedule->coll = *part;
+    c->schedule->is_local = is_local;
     c->schedule->is_taken = false;
     return RG_IN_PROGRESS;
 }
 
-uint64_t rg__schedule_take(rg__native *c, rg__coll *part)
+/* What is to be done next. */
+static rg_status begin_part(rg__native *c, const rg__coll *part)
+{
+    return begin_any(c, part, false);
+}
+
+rg_status rg__schedule_begin_local(rg__native *c, const rg__coll *part)
+{
+    return begin_any(c, part, true);
+}
+
+uint64_t rg__schedule_take(rg__native *c, rg__coll *part, bool *is_local_p)
 {
     struct rg__schedule *x = c->schedule;
     if (x == NULL || x->is_taken)
         return 0;
     x->is_taken = true;
     *part = x->coll;
+    *is_local_p = x->is_local;
     return x->part;
 }
 
@@ -162,17 +152,19 @@ static bool is_reduction(const rg__native *c)
     return !rg__pairwise_has(c->user.kind);
 }
 
-static uint64_t part_count(const rg__native *c, int r)
+uint64_t rg__schedule_part_count(const rg__native *c, int r)
 {
     const rg__coll *o = &c->user;
     return o->kind == RG__REDUCE_SCATTERV ? o->recv_counts[r] : o->count;
 }
 
-static uint64_t part_begin(const rg__native *c, int r)
+uint64_t rg__schedule_part_begin(const rg__native *c, int r)
 {
     uint64_t at = 0;
-    for (int i = 0; i < r && c->user.kind != RG__REDUCE; i++)
-        at += part_count(c, i);
+    if (c->user.kind == RG__REDUCE_SCATTER)
+        return (uint64_t)r * c->user.count;
+    for (int i = 0; i < r; i++)
+        at += rg__schedule_part_count(c, i);
     return at;
 }
 
@@ -198,7 +190,7 @@ static rg__coll reduction(const rg__native *c, uint64_t at, uint64_t count,
 
 static rg_status reduce_at_once(rg__native *c)
 {
-    const rg_status st = make_room(c, all_count(c) * element(c) + 1);
+    const rg_status st = rg__schedule_room(c, all_count(c) * element(c) + 1);
     if (st != RG_OK)
         return st;
     const rg__coll part = reduction(c, 0, all_count(c), c->schedule->scratch);
@@ -207,36 +199,31 @@ static rg_status reduce_at_once(rg__native *c)
 
 static void keep_my_part(const rg__native *c)
 {
-    const uint64_t bytes = part_count(c, c->set_rank) * element(c);
+    const uint64_t bytes = rg__schedule_part_count(c, c->set_rank) * element(c);
     if (bytes > 0)
         rg__copy(c->user.recv,
-                 c->schedule->scratch + part_begin(c, c->set_rank) * element(c),
+                 c->schedule->scratch +
+                     rg__schedule_part_begin(c, c->set_rank) * element(c),
                  (size_t)bytes);
 }
 
-/* The next chunk of member x->to's part, the root's being all. */
+/* The next chunk of a reduce. */
 static rg_status reduce_part(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
-    const int last = c->user.kind == RG__REDUCE ? 1 : c->set_n;
-    for (; x->to < last; x->to++, x->at = 0) {
-        const uint64_t left = part_count(c, x->to) - x->at;
-        const int owner = c->user.kind == RG__REDUCE ? c->user.root : x->to;
-        if (left == 0)
-            continue;
-        x->now = at_most(left, CHUNK_BYTES / element(c));
-        const rg_status st = make_room(c, x->now * element(c));
-        if (st != RG_OK)
-            return st;
-        char *recv = owner == c->set_rank
-                         ? (char *)c->user.recv + x->at * element(c)
-                         : x->scratch;
-        const rg__coll part =
-            reduction(c, part_begin(c, x->to) + x->at, x->now, recv);
-        x->at += x->now;
-        return begin_part(c, &part);
-    }
-    return RG_OK;
+    const uint64_t left = c->user.count - x->at;
+    if (left == 0)
+        return RG_OK;
+    const uint64_t now = at_most(left, CHUNK_BYTES / element(c));
+    const rg_status st = rg__schedule_room(c, now * element(c));
+    if (st != RG_OK)
+        return st;
+    char *recv = c->user.root == c->set_rank
+                     ? (char *)c->user.recv + x->at * element(c)
+                     : x->scratch;
+    const rg__coll part = reduction(c, x->at, now, recv);
+    x->at += now;
+    return begin_part(c, &part);
 }
 
 /* ------------------------------------------------------------------- pairs */
@@ -258,7 +245,8 @@ static rg_status exchange_at_once(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
     const int n = c->set_n;
-    const rg_status st = make_room(c, x->longest * (uint64_t)(n + 1) + 1);
+    const rg_status st =
+        rg__schedule_room(c, x->longest * (uint64_t)(n + 1) + 1);
     if (st != RG_OK)
         return st;
     char *mine = x->scratch + x->longest * (uint64_t)n;
@@ -291,127 +279,102 @@ static void take_parts(const rg__native *c)
     }
 }
 
-/* A member that a part does not concern passes it on from scratch memory. */
-static char *data_of_part(const rg__native *c)
-{
-    const struct rg__schedule *x = c->schedule;
-    const uint64_t at = x->at * element(c);
-    if (x->from == c->set_rank)
-        return (char *)(uintptr_t)my_part(c, x->to) + at;
-    if (x->to == c->set_rank || is_one_for_all(c))
-        return place_of(c, x->from) + at;
-    return x->scratch;
-}
-
-/* The next chunk of what x->from sends to x->to. */
+/* The next chunk of what x->from sends to all. */
 static rg_status send_part(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
-    const int n = c->set_n;
-    for (; x->from < n; x->from++, x->to = 0)
-        for (; x->to < n; x->to++, x->at = 0) {
-            const bool is_left_out = is_one_for_all(c)
-                                         ? x->to != (x->from + 1) % n
-                                         : x->to == x->from;
-            const uint64_t left =
-                is_left_out ? 0 : count_of(c, x->from, x->to) - x->at;
-            if (left == 0)
-                continue;
-            x->now = at_most(left, CHUNK_BYTES / element(c));
-            const rg_status st = make_room(c, x->now * element(c));
-            if (st != RG_OK)
-                return st;
-            const rg__coll part = {.kind = RG__BROADCAST,
-                                   .type = c->user.type,
-                                   .root = x->from,
-                                   .count = x->now,
-                                   .recv = data_of_part(c)};
-            x->at += x->now;
-            return begin_part(c, &part);
-        }
+    for (; x->from < c->set_n; x->from++, x->at = 0) {
+        const uint64_t left = count_of(c, x->from, x->from) - x->at;
+        if (left == 0)
+            continue;
+        const uint64_t now = at_most(left, CHUNK_BYTES / element(c));
+        const char *data =
+            x->from == c->set_rank ? my_part(c, x->from) : place_of(c, x->from);
+        const rg__coll part = {.kind = RG__BROADCAST,
+                               .type = c->user.type,
+                               .root = x->from,
+                               .count = now,
+                               .recv = (char *)(uintptr_t)data +
+                                       x->at * element(c)};
+        x->at += now;
+        return begin_part(c, &part);
+    }
     return RG_OK;
 }
 
-static bool is_alltoall(const rg__native *c)
+/* --------------------------------------------------------- straight to each */
+
+/* What the user's operation moves between me and a member. */
+static rg__pair pair_with(const rg__native *c, int m)
 {
-    return c->user.kind == RG__ALLTOALL || c->user.kind == RG__ALLTOALLV;
+    rg__pair p = {.member = m,
+                  .out_bytes = count_of(c, c->set_rank, m) * element(c),
+                  .in_bytes = count_of(c, m, c->set_rank) * element(c)};
+    p.out = p.out_bytes > 0 ? my_part(c, m) : NULL;
+    p.in = p.in_bytes > 0 ? place_of(c, m) : NULL;
+    return p;
 }
 
-static bool is_in_place(const rg__native *c)
+static rg_status begin_pairs(rg__native *c)
 {
-    return is_alltoall(c) && c->user.send == c->user.recv;
-}
-
-/* Elements of the present chunk from one member to another. */
-static uint64_t chunk_of(const rg__native *c, int from, int to)
-{
-    const uint64_t count = count_of(c, from, to), at = c->schedule->at;
-    return at < count ? at_most(count - at, CHUNK_BYTES / element(c)) : 0;
-}
-
-/* What I send back comes from scratch, since in place it is overwritten by what
- * I get. */
-static rg_status set_aside(rg__native *c)
-{
-    struct rg__schedule *x = c->schedule;
-    const uint64_t back = chunk_of(c, x->to, x->from) * element(c);
-    const rg_status st = make_room(c, back);
-    if (st == RG_OK && back > 0)
-        rg__copy(x->scratch, my_part(c, x->from) + x->at * element(c),
-                 (size_t)back);
+    const rg__topology *s = &c->inter->topology;
+    const int n = c->set_n;
+    rg_status st = rg__pairs_begin(c, n);
+    for (int turn = 0; turn < rg__pairwise_turns(n) && st == RG_OK; turn++) {
+        const int m = rg__pairwise_partner(n, c->set_rank, turn);
+        const rg__pair p = pair_with(c, m);
+        if (s->host_of[m] != s->host)
+            st = rg__pairs_add(c, &p);
+    }
     return st;
 }
 
-static char *data_of_chunk(const rg__native *c, int from, int to)
+/* The same between members of this host, as an operation of theirs. */
+static rg_status exchange_here(rg__native *c)
 {
-    const struct rg__schedule *x = c->schedule;
-    const uint64_t at = x->at * element(c);
-    if (from == c->set_rank && x->is_back && is_in_place(c))
-        return x->scratch;
-    if (from == c->set_rank)
-        return (char *)(uintptr_t)my_part(c, to) + at;
-    return to == c->set_rank ? place_of(c, from) + at : x->scratch;
+    struct rg__schedule *x = c->schedule;
+    const rg__topology *s = &c->inter->topology;
+    const size_t n = (size_t)c->n;
+    if (x->local == NULL)
+        x->local = malloc(4 * n * sizeof *x->local);
+    if (x->local == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
+    uint64_t *out = x->local, *out_at = out + n, *in = out_at + n,
+             *in_at = in + n, outs = 0, ins = 0;
+    for (int k = 0; k < c->n; k++) {
+        const int m = rg__topology_member(s, s->host, k);
+        const bool is_me = m == c->set_rank;
+        out[k] = is_me ? 0 : count_of(c, c->set_rank, m);
+        in[k] = is_me ? 0 : count_of(c, m, c->set_rank);
+        out_at[k] = rg__pairwise_send_at(&c->user, c->set_rank, m);
+        in_at[k] = rg__pairwise_recv_at(&c->user, c->set_rank, m);
+        outs += out[k];
+        ins += in[k];
+    }
+    const rg__coll part = {.kind = RG__ALLTOALLV,
+                           .type = c->user.type,
+                           .send = outs > 0 ? c->user.send : NULL,
+                           .recv = ins > 0 ? c->user.recv : NULL,
+                           .send_counts = out,
+                           .send_places = out_at,
+                           .recv_counts = in,
+                           .recv_places = in_at};
+    const rg_status st = rg__pairwise_make(c);
+    return st == RG_OK ? rg__schedule_begin_local(c, &part) : st;
 }
 
-/* OK: the chunk is empty. */
-static rg_status send_chunk(rg__native *c, int from, int to)
+/* OK: both kinds of pairs are done. */
+static rg_status exchange(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
     rg_status st = RG_OK;
-    x->now = chunk_of(c, from, to);
-    if (!x->is_back && to == c->set_rank && is_in_place(c))
-        st = set_aside(c);
-    else
-        st = make_room(c, x->now * element(c));
-    if (st != RG_OK || x->now == 0)
-        return st;
-    const rg__coll part = {.kind = RG__BROADCAST,
-                           .type = c->user.type,
-                           .root = from,
-                           .count = x->now,
-                           .recv = data_of_chunk(c, from, to)};
-    return begin_part(c, &part);
-}
-
-/* The next chunk between two members, one way. */
-static rg_status exchange_part(rg__native *c)
-{
-    struct rg__schedule *x = c->schedule;
-    const uint64_t most = CHUNK_BYTES / element(c);
-    for (; x->from < c->set_n; x->from++, x->to = 0)
-        for (; x->to < x->from; x->to++, x->at = 0) {
-            rg_status st = RG_OK;
-            while (st == RG_OK && (x->at < count_of(c, x->from, x->to) ||
-                                   x->at < count_of(c, x->to, x->from))) {
-                st = x->is_back ? send_chunk(c, x->to, x->from)
-                                : send_chunk(c, x->from, x->to);
-                x->at += x->is_back ? most : 0;
-                x->is_back = !x->is_back;
-            }
-            if (st != RG_OK)
-                return st;
-        }
-    return RG_OK;
+    if (!x->has_pairs) {
+        st = begin_pairs(c);
+        x->has_pairs = true;
+        if (st == RG_OK && c->n > 1)
+            st = exchange_here(c);
+    }
+    return st == RG_OK && rg__pairs_is_running(c) ? RG_IN_PROGRESS : st;
 }
 
 /* A piece of what I send to myself; OK: it is all there. */
@@ -432,13 +395,13 @@ static rg_status copy_own(rg__native *c)
 
 /* ----------------------------------------------------------------- in whole */
 
-static void go_to(rg__native *c, phase next)
+static void go_to(rg__native *c, rg__phase next)
 {
     struct rg__schedule *x = c->schedule;
     x->phase = next;
     x->at = 0;
-    x->from = x->to = 0;
-    x->is_back = false;
+    x->from = 0;
+    x->has_pairs = false;
 }
 
 static bool is_at_once(const rg__native *c)
@@ -446,17 +409,29 @@ static bool is_at_once(const rg__native *c)
     const uint64_t n = (uint64_t)c->set_n;
     if (is_reduction(c))
         return c->user.kind != RG__REDUCE &&
-               all_count(c) * element(c) <= ALL_BYTES;
-    return c->schedule->longest <= ALL_BYTES / n;
+               all_count(c) * element(c) <= SUM_BYTES;
+    return c->schedule->longest <= SMALL_BYTES &&
+           c->schedule->longest <= SMALL_ALL / n;
 }
 
-/* Every member makes one operation at least, so that all are compared. */
+/* Do data travel without descriptors? */
+static bool goes_straight(const rg__native *c)
+{
+    return c->user.kind != RG__REDUCE && !is_one_for_all(c);
+}
+
+/* Every member makes one operation at least that crosses hosts, so that all are
+ * compared; uneven counts have crossed already. */
 static void choose(rg__native *c)
 {
     if (rg__pairwise_has(c->user.kind))
         find_longest(c);
     const bool has_none = c->user.kind == RG__REDUCE && c->user.count == 0;
-    go_to(c, has_none || is_at_once(c) ? AT_ONCE : PARTS);
+    const bool is_compared = rg__pairwise_is_uneven(c->user.kind);
+    if (has_none || is_at_once(c))
+        go_to(c, AT_ONCE);
+    else
+        go_to(c, goes_straight(c) && !is_compared ? COMPARE : PARTS);
 }
 
 /* My own counts as the others have received them. */
@@ -490,6 +465,8 @@ static rg_status begin_phase(rg__native *c)
         return gather_counts(c);
     if (c->schedule->phase == AT_ONCE)
         return is_reduction(c) ? reduce_at_once(c) : exchange_at_once(c);
+    if (c->schedule->phase == COMPARE)
+        return begin_part(c, &(rg__coll){.kind = RG__BARRIER});
     return rg__schedule_next(c);
 }
 
@@ -529,9 +506,19 @@ static rg_status end_at_once(rg__native *c)
 
 static rg_status next_part(rg__native *c)
 {
-    if (is_reduction(c))
+    if (c->user.kind == RG__REDUCE)
         return reduce_part(c);
-    return is_alltoall(c) ? exchange_part(c) : send_part(c);
+    if (is_reduction(c))
+        return rg__scatter_next(c);
+    return is_one_for_all(c) ? send_part(c) : exchange(c);
+}
+
+void rg__schedule_turn(rg__native *c)
+{
+    if (!rg__pairs_is_running(c))
+        return;
+    rg__inter_poll(c);
+    rg__pairs_turn(c);
 }
 
 rg_status rg__schedule_next(rg__native *c)
@@ -543,6 +530,9 @@ rg_status rg__schedule_next(rg__native *c)
         return st == RG_OK ? begin_phase(c) : st;
     case AT_ONCE:
         return end_at_once(c);
+    case COMPARE:
+        go_to(c, PARTS);
+        return rg__schedule_next(c);
     case PARTS:
         st = next_part(c);
         if (st != RG_OK)
@@ -562,6 +552,7 @@ void rg__schedule_end(rg__native *c)
     if (c->schedule == NULL)
         return;
     c->schedule->is_running = false;
+    rg__pairs_end(c);
 }
 
 void rg__schedule_free(rg__native *c)
@@ -569,6 +560,8 @@ void rg__schedule_free(rg__native *c)
     rg__schedule_end(c);
     if (c->schedule == NULL)
         return;
+    rg__scatter_free(c);
+    free(c->schedule->local);
     free(c->schedule->counts);
     free(c->schedule->scratch);
     free(c->schedule);

@@ -181,7 +181,7 @@ static rg_status blame_blocks(const rg__native *c)
         c->inter->exchange.from[0],
         "a block of operation %u does not have the data that its descriptors "
         "announce",
-        c->ops);
+        c->inter->ops);
     return RG_IN_PROGRESS;
 }
 

@@ -65,10 +65,16 @@ static rg__advance_fn choose(const rg__native *c)
     return is_zero_copy ? zero_copy[kind] : staged[kind];
 }
 
+/* Does the operation in flight go to other hosts? */
+static bool crosses(const rg__native *c)
+{
+    return c->inter != NULL && !c->is_local;
+}
+
 /* The root among the members on this host. */
 static int local_root(const rg__native *c)
 {
-    if (c->inter == NULL)
+    if (!crosses(c))
         return c->coll.root;
     const rg__topology *s = &c->inter->topology;
     for (int k = 0; k < c->n; k++)
@@ -125,7 +131,7 @@ static void begin(rg__native *c, const rg__coll *coll, uint64_t index)
     c->peer = 0;
     if (rg__pairwise_has(coll->kind))
         rg__pairwise_begin(c);
-    if (c->inter != NULL)
+    if (crosses(c))
         rg__inter_begin(c);
     post_descriptor(c, index);
 }
@@ -134,7 +140,7 @@ static void begin(rg__native *c, const rg__coll *coll, uint64_t index)
 static void begin_part(rg__native *c)
 {
     rg__coll part;
-    const uint64_t index = rg__schedule_take(c, &part);
+    const uint64_t index = rg__schedule_take(c, &part, &c->is_local);
     if (index > 0)
         begin(c, &part, index);
 }
@@ -145,7 +151,7 @@ static rg_status native_start(rg__comm *base, const rg__coll *coll)
     if (coll->root < 0 || coll->root >= c->set_n)
         return rg__fail(RG_ERR_INVALID, "root %d is not a rank of %s",
                         coll->root, rg__set_words(c->id).text);
-    c->has_begun = false;
+    c->has_begun = c->is_local = false;
     if (c->inter != NULL && rg__schedule_has(coll->kind)) {
         c->user = *coll;
         const rg_status st = rg__schedule_begin(c);
@@ -176,13 +182,17 @@ static bool collect(rg__native *c)
 
 static rg_status compare_and_choose(rg__native *c)
 {
-    if (c->inter != NULL) {
+    if (crosses(c)) {
         c->advance = rg__inter_choose(c);
         return RG_OK;
     }
+    const rg__descriptor *first = &c->posting[0].descriptor;
+    const size_t apart = sizeof *c->posting;
     const rg_status st =
-        rg__slip_compare(&c->slip, c->ops, c->id, &c->posting[0].descriptor,
-                         sizeof *c->posting, c->n, &c->base.joined);
+        c->is_local
+            ? rg__descriptor_compare(c->id, first, apart, c->n, &c->base.joined)
+            : rg__slip_compare(&c->slip, c->ops, c->id, first, apart, c->n,
+                               &c->base.joined);
     if (st != RG_OK)
         return st;
     if (rg__pairwise_has(c->coll.kind))
@@ -209,19 +219,20 @@ static rg_status advance(rg__native *c)
 /* Advance the part in flight. */
 static rg_status test_part(rg__native *c)
 {
-    if (c->inter != NULL)
+    if (crosses(c))
         rg__inter_poll(c);
     const rg_status st = advance(c);
     if (st == RG_IN_PROGRESS)
         return st;
     c->has_begun = false;
-    if (c->inter != NULL)
+    if (crosses(c))
         rg__inter_end(c);
     return st;
 }
 
 static rg_status test_composed(rg__native *c)
 {
+    rg__schedule_turn(c);
     rg_status st = c->has_begun ? test_part(c) : RG_OK;
     if (st == RG_OK)
         st = rg__schedule_next(c);
@@ -251,7 +262,7 @@ static int native_awaited(rg__comm *base, int *ranks, int room)
 {
     const rg__native *c = (rg__native *)base;
     int n = 0;
-    for (int m = 0; m < c->n && n < room; m++) {
+    for (int m = 0; m < c->n && n < room && c->has_begun; m++) {
         const rg__entry *entry = &c->member[m].mailbox->entry[c->ops & 1];
         const bool has_posted =
             atomic_load_explicit(&entry->seq, memory_order_acquire) ==

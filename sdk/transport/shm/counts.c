@@ -3,6 +3,20 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/shm/pairwise.h"
 
+int rg__pairwise_turns(int n)
+{
+    return n % 2 == 0 ? n - 1 : n;
+}
+
+int rg__pairwise_partner(int n, int m, int turn)
+{
+    const int round = rg__pairwise_turns(n);
+    if (m == round) /* the one of the others that is paired with itself */
+        return turn % 2 == 0 ? turn / 2 : (turn + round) / 2;
+    const int other = (turn - m + round) % round;
+    return other == m && n % 2 == 0 ? round : other;
+}
+
 uint64_t rg__pairwise_count(const rg__coll *o, int me, int from, int to)
 {
     switch (o->kind) {

@@ -68,26 +68,10 @@ static uint64_t part_at(const rg__native *c, int from, int to)
            element(c);
 }
 
-/* An even number of members are all paired in each turn: the last one with one
- * of the others, which rotate. Of an odd number, m is alone in turn 2m. */
-static int turns_of(int n)
-{
-    return n % 2 == 0 ? n - 1 : n;
-}
-
-static int partner_of(int n, int m, int turn)
-{
-    const int round = turns_of(n);
-    if (m == round) /* the one of the others that is paired with itself */
-        return turn % 2 == 0 ? turn / 2 : (turn + round) / 2;
-    const int other = (turn - m + round) % round;
-    return other == m && n % 2 == 0 ? round : other;
-}
-
 static int turn_of(int n, int one, int other)
 {
     int turn = 0;
-    while (partner_of(n, one, turn) != other)
+    while (rg__pairwise_partner(n, one, turn) != other)
         turn++;
     return turn;
 }
@@ -96,8 +80,8 @@ static int turn_of(int n, int one, int other)
 static uint64_t stream_at(const rg__native *c, int from, int to)
 {
     if (c->pairwise->is_exchange)
-        return c->pairwise
-            ->turn_at[to == from ? turns_of(c->n) : turn_of(c->n, from, to)];
+        return c->pairwise->turn_at[to == from ? rg__pairwise_turns(c->n)
+                                               : turn_of(c->n, from, to)];
     if (is_one_for_all(c))
         return to == from ? part_bytes(c, from, from) : 0;
     uint64_t at = 0;
@@ -156,8 +140,9 @@ static void copy_turns(const rg__native *c, char *out, uint64_t begin,
                        uint64_t end)
 {
     const uint64_t *at = c->pairwise->turn_at;
-    for (int turn = 0; turn < turns_of(c->n) && at[turn] < end; turn++) {
-        const int to = partner_of(c->n, c->rank, turn);
+    for (int turn = 0; turn < rg__pairwise_turns(c->n) && at[turn] < end;
+         turn++) {
+        const int to = rg__pairwise_partner(c->n, c->rank, turn);
         if (to != c->rank && at[turn + 1] > begin)
             copy_part(c, out, begin, end, to, at[turn]);
     }
@@ -467,10 +452,10 @@ static void take_turns(rg__native *c)
 {
     uint64_t *at = c->pairwise->turn_at;
     at[0] = 0;
-    for (int turn = 0; turn < turns_of(c->n); turn++) {
+    for (int turn = 0; turn < rg__pairwise_turns(c->n); turn++) {
         uint64_t longest = 0;
         for (int m = 0; m < c->n; m++) {
-            const int to = partner_of(c->n, m, turn);
+            const int to = rg__pairwise_partner(c->n, m, turn);
             const uint64_t bytes = to == m ? 0 : part_bytes(c, m, to);
             longest = bytes > longest ? bytes : longest;
         }

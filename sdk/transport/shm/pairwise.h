@@ -26,6 +26,12 @@ uint64_t rg__pairwise_count(const rg__coll *coll, int me, int from, int to);
 uint64_t rg__pairwise_send_at(const rg__coll *coll, int me, int to);
 uint64_t rg__pairwise_recv_at(const rg__coll *coll, int me, int from);
 
+/* Turns in which all pairs of n meet once. An even number are all paired in
+ * each turn: the last one with one of the others, which rotate. Of an odd
+ * number, m is alone in turn 2m: its own partner. */
+int rg__pairwise_turns(int n);
+int rg__pairwise_partner(int n, int m, int turn);
+
 /* What I publish in an uneven operation: 3 numbers for each member,
  * counts and places that I send and counts that I receive. */
 #define RG__PAIRWISE_COUNTS 3

@@ -21,6 +21,8 @@ void rg__shm_part(const rg__native *c, int m, uint64_t *begin_p,
         at += o->recv_counts[i];
     if (o->kind == RG__REDUCE_SCATTER)
         at = (uint64_t)m * o->count;
+    else if (o->recv_places != NULL)
+        at = o->recv_places[m];
     const uint64_t count =
         o->kind == RG__REDUCE_SCATTERV ? o->recv_counts[m] : o->count;
     *begin_p = at * rg_type_size(o->type);

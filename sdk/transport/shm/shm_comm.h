@@ -85,7 +85,8 @@ struct rg__native {
 
     rg__coll coll;          /* what is in flight: what was started, or a part */
     rg__coll user;          /* of this, which is composed */
-    bool has_begun;         /* something is */
+    bool has_begun;         /* something is, */
+    bool is_local;          /* and it does not leave this host */
     int root;               /* among the local members, -1: elsewhere */
     uint64_t bytes;         /* of one member's data */
     int collected;          /* members whose descriptor was read */
@@ -129,6 +130,13 @@ bool rg__kind_scatters(rg__kind kind);
 /* Of the latter: bytes [*begin_p, *end_p) of what is sent are member m's. */
 void rg__shm_part(const rg__native *c, int m, uint64_t *begin_p,
                   uint64_t *end_p);
+
+/* For rg__combine: the sum of the members here is the result, or a part of it.
+ */
+static inline int rg__shm_sum_of(const rg__native *c)
+{
+    return c->inter == NULL ? c->n : -c->set_n;
+}
 
 /* inline.c */
 void rg__inline_publish(rg__native *c);

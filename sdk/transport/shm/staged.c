@@ -220,7 +220,7 @@ static void reduce_piece(const rg__native *c, uint64_t at, size_t bytes)
         apart |= src[m] == to;
     }
     rg__combine(&c->coll, apart ? sum : to, src, c->n,
-                bytes / rg_type_size(c->coll.type), c->n);
+                bytes / rg_type_size(c->coll.type), rg__shm_sum_of(c));
     if (apart)
         rg__copy(to, sum, bytes);
 }

@@ -177,7 +177,7 @@ static void reduce_part(const rg__native *c, uint64_t at, size_t bytes)
     for (int m = 0; m < c->n; m++)
         src[m] = c->member[m].from + at;
     rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
-                c->n);
+                rg__shm_sum_of(c));
     rg__copy(to, sum, bytes);
 }
 
