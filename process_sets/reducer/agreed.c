@@ -20,7 +20,9 @@ uint64_t rg__reducer_digest(const rg__tensor *t)
 {
     uint64_t hash = rg__mix_bytes(RG__MIX_BEGIN, t->name, strlen(t->name));
     hash = rg__mix_bytes(hash, &t->count, sizeof t->count);
-    const uint64_t kind = (uint64_t)t->type << 1 | t->is_view;
+    const uint64_t kind =
+        (uint64_t)t->wire << 8 | (uint64_t)t->type << 1 | t->is_view;
+    hash = rg__mix_bytes(hash, &t->kept, sizeof t->kept);
     return rg__mix_bytes(hash, &kind, sizeof kind);
 }
 
@@ -35,17 +37,19 @@ static uint64_t digest_of_all(const rg_reducer *r)
     hash = rg__mix_bytes(hash, &p->sum, sizeof p->sum);
     hash = rg__mix_bytes(hash, &p->may_miss, sizeof p->may_miss);
     hash = rg__mix_bytes(hash, &p->bucket_bytes, sizeof p->bucket_bytes);
+    hash = rg__mix_bytes(hash, &p->error_feedback, sizeof p->error_feedback);
     return rg__mix_bytes(hash, &p->scale, sizeof p->scale);
 }
 
 static void describe(const rg_reducer *r, int i, char line[LINE_MAX])
 {
+    static const char *const way[] = {"", " as f16", " as bf16", " as top k"};
     if (i >= r->n)
         snprintf(line, LINE_MAX, "missing");
     else
-        snprintf(line, LINE_MAX, "\"%s\", %llu of %s%s", r->tensor[i].name,
+        snprintf(line, LINE_MAX, "\"%s\", %llu of %s%s%s", r->tensor[i].name,
                  (unsigned long long)r->tensor[i].count,
-                 rg__type_name(r->tensor[i].type),
+                 rg__type_name(r->tensor[i].type), way[r->tensor[i].wire],
                  r->tensor[i].is_view ? ", in its bucket" : "");
 }
 

@@ -1,9 +1,11 @@
 /* Which tensors are in which bucket, and where.
  *
- * Buckets hold tensors of one type that follow each other in an order: at first
- * from the last one to the first, as backward has them. A plan groups them
- * again; only tensors that live in their buckets can't move, and then whole
- * buckets are put in order. */
+ * A bucket holds tensors of one type that travel alike and follow each other.
+ * Tensors that live in their buckets lie from the last one to the first, as
+ * backward has them, and never move; the others are put together in the order
+ * of the plan, in memory of their own. Buckets start in the order in which the
+ * plan completes them. The last one of each kind is small, because nothing is
+ * left to be computed while it is reduced. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,156 +15,217 @@
 
 #define ALIGN     ((uint64_t)64)
 #define OWN_LEAST ((uint64_t)1 << 20) /* reduced where it is */
+#define LAST_MOST ((uint64_t)1 << 20) /* in the last bucket */
 
 static uint64_t bytes_of(const rg__tensor *t)
 {
-    const uint64_t bytes = t->count * rg_type_size(t->type);
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return (rg__tensor_bytes(t) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static bool lives_in_bucket(const rg__tensor *t)
+{
+    return t->is_view && t->wire == RG_COMPRESS_NONE;
 }
 
 /* It needs no room in a bucket. */
 static bool is_alone(const rg__tensor *t)
 {
-    return !t->is_view && bytes_of(t) >= OWN_LEAST;
+    return !t->is_view && t->wire == RG_COMPRESS_NONE &&
+           bytes_of(t) >= OWN_LEAST;
 }
 
 void rg__reducer_free_buckets(rg_reducer *r)
 {
-    for (int b = 0; b < r->buckets; b++)
-        free(r->bucket[b].tensor);
     free(r->bucket);
+    free(r->placed);
     r->bucket = NULL;
+    r->placed = NULL;
     r->buckets = 0;
 }
 
-void rg__reducer_free_memory(rg_reducer *r)
+static rg_status add_up(uint64_t *sum, uint64_t bytes)
 {
-    if (r->memory != NULL)
-        rg_free(r->set->ctx, r->memory);
-    r->memory = NULL;
+    if (__builtin_add_overflow(*sum, bytes, sum))
+        return rg__fail(RG_ERR_MEMORY, "the tensors of a reducer are more than "
+                                       "memory holds");
+    return RG_OK;
 }
 
-/* The same for every order, but for what is left over at the end of one. */
-static rg_status make_memory(rg_reducer *r)
+rg_status rg__reducer_place_views(rg_reducer *r)
 {
     uint64_t bytes = 0;
-    if (r->memory != NULL)
+    void *memory = NULL;
+    rg_status st = RG_OK;
+    if (r->is_laid_out)
         return RG_OK;
-    for (int i = 0; i < r->n; i++)
-        if (!is_alone(&r->tensor[i]) &&
-            __builtin_add_overflow(bytes, bytes_of(&r->tensor[i]), &bytes))
-            return rg__fail(RG_ERR_MEMORY,
-                            "the tensors of a reducer are more than memory "
-                            "holds");
-    void *at = NULL;
-    const rg_status st =
-        bytes == 0 ? RG_OK : rg_alloc(r->set->ctx, bytes, NULL, &at);
-    r->memory = at;
-    r->memory_bytes = bytes;
-    return st;
+    for (int i = 0; i < r->n && st == RG_OK; i++)
+        st = rg__tensor_prepare(r, &r->tensor[i]);
+    for (int i = 0; i < r->n && st == RG_OK; i++)
+        if (lives_in_bucket(&r->tensor[i]))
+            st = add_up(&bytes, bytes_of(&r->tensor[i]));
+    if (st == RG_OK && bytes > 0)
+        st = rg_alloc(r->set->ctx, bytes, NULL, &memory);
+    if (st != RG_OK)
+        return st;
+    char *at = r->views = memory;
+    for (int i = r->n - 1; i >= 0; i--)
+        if (lives_in_bucket(&r->tensor[i])) {
+            r->tensor[i].data = r->tensor[i].slot = at;
+            at += bytes_of(&r->tensor[i]);
+        }
+    r->is_laid_out = true;
+    return RG_OK;
 }
 
-static rg_status make_room(rg_reducer *r)
+/* ------------------------------------------------------- which in which one */
+
+/* Tensors that are dealt to buckets one after the other. */
+typedef struct line {
+    int *tensor;
+    int n, tail; /* from there on they are the last bucket */
+} line;
+
+static line make_line(const rg_reducer *r, const int *order, bool are_views,
+                      int *at)
 {
-    r->bucket = calloc((size_t)r->n, sizeof *r->bucket);
-    if (r->bucket == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for %d buckets", r->n);
-    return RG_OK;
+    line l = {.tensor = at};
+    uint64_t bytes = 0;
+    for (int k = 0; k < r->n; k++) {
+        const int i = order == NULL ? r->n - 1 - k : order[k];
+        if (lives_in_bucket(&r->tensor[i]) == are_views)
+            l.tensor[l.n++] = i;
+    }
+    for (l.tail = l.n; l.tail > 0; l.tail--) {
+        bytes += bytes_of(&r->tensor[l.tensor[l.tail - 1]]);
+        if (bytes > LAST_MOST)
+            break;
+    }
+    return l;
 }
 
 /* false: t does not go with what is in the last bucket. */
 static bool goes_with(const rg_reducer *r, const rg__tensor *t)
 {
-    if (r->buckets == 0 || is_alone(t))
-        return false;
     const rg__bucket *b = &r->bucket[r->buckets - 1];
-    const uint64_t bytes = b->count * rg_type_size(b->type);
-    return !is_alone(&r->tensor[b->tensor[0]]) && b->type == t->type &&
-           bytes + bytes_of(t) <= r->params.bucket_bytes;
+    const rg__tensor *first = &r->tensor[b->tensor[0]];
+    return !is_alone(t) && !is_alone(first) && first->type == t->type &&
+           b->wire == t->wire &&
+           b->bytes + bytes_of(t) <= r->params.bucket_bytes;
 }
 
-static rg__bucket *open_bucket(rg_reducer *r, const rg__tensor *t, char *at)
+static void deal(rg_reducer *r, const line *l)
 {
-    rg__bucket *b = &r->bucket[r->buckets];
-    *b = (rg__bucket){.at = at, .type = t->type};
-    b->tensor = calloc((size_t)r->n, sizeof *b->tensor);
-    if (b->tensor == NULL)
-        return NULL;
-    r->buckets++;
-    return b;
-}
-
-/* *used_p: bytes of the memory that are taken. */
-static rg_status place(rg_reducer *r, int i, uint64_t *used_p)
-{
-    rg__tensor *t = &r->tensor[i];
-    char *at = is_alone(t) ? t->data : r->memory + *used_p;
-    rg__bucket *b =
-        goes_with(r, t) ? &r->bucket[r->buckets - 1] : open_bucket(r, t, at);
-    if (b == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for buckets");
-    t->slot = at;
-    if (t->is_view)
-        t->data = at;
-    t->bucket = r->buckets - 1;
-    b->tensor[b->n++] = i;
-    b->tag = rg__mix(b->tag, rg__reducer_digest(t));
-    if (is_alone(t)) {
-        b->count = t->count;
-        return RG_OK;
+    for (int k = 0; k < l->n; k++) {
+        rg__tensor *t = &r->tensor[l->tensor[k]];
+        if (k == 0 || k == l->tail || !goes_with(r, t))
+            r->bucket[r->buckets++] = (rg__bucket){
+                .tensor = &l->tensor[k], .type = t->type, .wire = t->wire};
+        rg__bucket *b = &r->bucket[r->buckets - 1];
+        b->n++;
+        b->tag = rg__mix(b->tag, rg__reducer_digest(t));
+        b->bytes += is_alone(t) ? rg__tensor_bytes(t) : bytes_of(t);
     }
-    *used_p += bytes_of(t);
-    b->count += bytes_of(t) / rg_type_size(t->type);
+}
+
+/* Bring them into the order in which they are complete. */
+static rg_status sort(rg_reducer *r, const int *order)
+{
+    rg__bucket *sorted = calloc((size_t)r->n, sizeof *sorted);
+    int n = 0;
+    if (sorted == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for %d buckets", r->n);
+    for (int b = 0; b < r->buckets; b++) {
+        r->bucket[b].missing = r->bucket[b].n;
+        for (int k = 0; k < r->bucket[b].n; k++)
+            r->tensor[r->bucket[b].tensor[k]].bucket = b;
+    }
+    for (int k = 0; k < r->n; k++) {
+        rg__bucket *b = &r->bucket[r->tensor[order[k]].bucket];
+        if (--b->missing == 0)
+            sorted[n++] = *b;
+    }
+    free(r->bucket);
+    r->bucket = sorted;
     return RG_OK;
 }
 
-static rg_status place_all(rg_reducer *r, const int *order)
+/* -------------------------------------------------------------------- where */
+
+/* What a bucket takes of the memory for copies. */
+static uint64_t room_of(const rg_reducer *r, const rg__bucket *b)
 {
-    uint64_t used = 0;
-    rg__reducer_free_buckets(r);
-    rg_status st = make_memory(r);
-    if (st == RG_OK)
-        st = make_room(r);
-    if (r->is_laid_out && r->memory != NULL) /* gaps are zeros */
-        memset(r->memory, 0, (size_t)r->memory_bytes);
-    for (int k = 0; k < r->n && st == RG_OK; k++)
-        st = place(r, order[k], &used);
-    return st;
+    const rg__tensor *first = &r->tensor[b->tensor[0]];
+    const uint64_t ranks = (uint64_t)rg_set_size(r->set);
+    return is_alone(first) || lives_in_bucket(first) ? 0
+           : b->wire == RG_COMPRESS_TOP_K            ? ranks * b->bytes
+                                                     : b->bytes;
 }
 
-/* The buckets stay, in the order in which they are complete. */
-static rg_status reorder(rg_reducer *r, const int *order)
+static rg_status make_copies(rg_reducer *r)
 {
-    int *place_of = calloc((size_t)r->n, 2 * sizeof *place_of);
-    rg__bucket *was = malloc((size_t)r->n * sizeof *was);
-    if (place_of == NULL || was == NULL) {
-        free(place_of);
-        free(was);
-        return rg__fail(RG_ERR_MEMORY, "no memory for a plan");
-    }
-    int *left = place_of + r->n, k = 0;
-    memcpy(was, r->bucket, (size_t)r->n * sizeof *was);
-    for (int b = 0; b < r->buckets; b++)
-        left[b] = was[b].n;
-    for (int i = 0; i < r->n; i++) {
-        const int b = r->tensor[order[i]].bucket;
-        if (--left[b] == 0)
-            place_of[b] = k++;
-    }
-    for (int b = 0; b < r->buckets; b++)
-        r->bucket[place_of[b]] = was[b];
-    for (int i = 0; i < r->n; i++)
-        r->tensor[i].bucket = place_of[r->tensor[i].bucket];
-    free(place_of);
-    free(was);
+    uint64_t bytes = 0;
+    void *memory = NULL;
+    rg_status st = RG_OK;
+    for (int b = 0; b < r->buckets && st == RG_OK; b++)
+        st = add_up(&bytes, room_of(r, &r->bucket[b]));
+    if (st != RG_OK || bytes == r->copies_bytes)
+        return st;
+    rg_free(r->set->ctx, r->copies);
+    r->copies = NULL;
+    r->copies_bytes = 0;
+    if (bytes > 0)
+        st = rg_alloc(r->set->ctx, bytes, NULL, &memory);
+    if (st != RG_OK)
+        return st;
+    r->copies = memory;
+    r->copies_bytes = bytes;
     return RG_OK;
+}
+
+/* Each rank has a part of its own in a bucket of TOP_K. */
+static void put_in_place(rg_reducer *r, rg__bucket *b, char *at)
+{
+    const rg__tensor *first = &r->tensor[b->tensor[0]];
+    const bool is_copy = room_of(r, b) > 0;
+    b->at = is_copy ? at : first->data;
+    b->count =
+        (is_copy ? room_of(r, b) : b->bytes) / rg_type_size(rg__bucket_type(b));
+    if (b->wire == RG_COMPRESS_TOP_K)
+        at += b->bytes * (uint64_t)rg_set_rank(r->set);
+    for (int k = 0; k < b->n; k++) {
+        rg__tensor *t = &r->tensor[b->tensor[k]];
+        t->bucket = (int)(b - r->bucket);
+        t->slot = is_copy ? at : t->data;
+        at += is_copy ? bytes_of(t) : 0;
+    }
 }
 
 rg_status rg__reducer_lay_out(rg_reducer *r, const int *order)
 {
-    const bool is_fixed = r->is_laid_out && r->has_views;
-    const rg_status st = is_fixed ? reorder(r, order) : place_all(r, order);
-    r->is_laid_out = st == RG_OK || is_fixed;
+    rg_status st = rg__reducer_place_views(r);
+    if (st != RG_OK)
+        return st;
+    rg__reducer_free_buckets(r);
+    r->bucket = calloc((size_t)r->n, sizeof *r->bucket);
+    r->placed = calloc((size_t)r->n, sizeof *r->placed);
+    if (r->bucket == NULL || r->placed == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for %d buckets", r->n);
+    const line views = make_line(r, NULL, true, r->placed);
+    const line others = make_line(r, order, false, r->placed + views.n);
+    deal(r, &views);
+    deal(r, &others);
+    st = sort(r, order);
+    if (st == RG_OK)
+        st = make_copies(r);
+    if (st != RG_OK)
+        return st;
+    char *at = r->copies;
+    if (at != NULL) /* gaps are zeros */
+        memset(at, 0, (size_t)r->copies_bytes);
+    for (int b = 0; b < r->buckets; b++) {
+        put_in_place(r, &r->bucket[b], at);
+        at += room_of(r, &r->bucket[b]);
+    }
     r->info.buckets = r->buckets;
-    return st;
+    return RG_OK;
 }

@@ -14,20 +14,26 @@
 
 typedef struct rg__tensor {
     char name[RG__TENSOR_NAME_MAX];
-    char *data;    /* the caller's, or in its bucket */
-    bool is_view;  /* the latter */
+    char *data;    /* the caller's, or in its bucket, or own */
+    char *own;     /* a compressed tensor without memory of the caller */
+    bool is_view;  /* the caller has no memory for it */
     bool is_ready; /* in this step */
     uint64_t count;
     rg_type type;
+    rg_compression wire; /* NONE: as it is */
+    uint64_t kept;       /* TOP_K: elements that travel */
+    void *residual;      /* what has not travelled yet; owned; NULL: nothing */
     int bucket;
     char *slot; /* in the bucket; data itself where nothing is copied */
 } rg__tensor;
 
 typedef struct rg__bucket {
     char *at;
-    uint64_t count; /* elements, gaps included */
+    uint64_t bytes; /* of this rank, gaps included */
+    uint64_t count; /* elements of the allreduce */
     rg_type type;
-    int *tensor;  /* indexes; owned */
+    rg_compression wire;
+    int *tensor;  /* indexes, in r->placed */
     uint64_t tag; /* which tensors these are */
     int n;
     int missing; /* tensors that are not ready */
@@ -39,12 +45,13 @@ struct rg_reducer {
     rg_reducer_params params;
     rg__tensor *tensor; /* owned, as what follows */
     int n, room;
-    bool is_laid_out; /* tensors have their buckets */
-    bool has_views;
-    char *memory; /* of all buckets, from rg_alloc; NULL: none */
-    uint64_t memory_bytes;
+    bool is_laid_out; /* tensors that live in buckets have their places */
+    char *views;      /* memory of those, from rg_alloc; NULL: none */
+    char *copies;     /* of all other buckets, likewise */
+    uint64_t copies_bytes;
     rg__bucket *bucket; /* in the order in which they start */
     int buckets;
+    int *placed; /* the tensors of the buckets */
 
     pthread_mutex_t lock;
     bool is_in_step;
@@ -61,10 +68,28 @@ struct rg_reducer {
     rg_reducer_info info;
 };
 
-/* buckets.c: put tensors into buckets, in that order of tensors. */
+/* buckets.c: give tensors that live in buckets their places, for good; and put
+ * all tensors into buckets, in that order of tensors. */
+rg_status rg__reducer_place_views(rg_reducer *r);
 rg_status rg__reducer_lay_out(rg_reducer *r, const int *order);
 void rg__reducer_free_buckets(rg_reducer *r);
-void rg__reducer_free_memory(rg_reducer *r);
+
+/* compression.c: what a tensor is in its bucket. */
+rg_status rg__reducer_check(const rg_reducer_params *params);
+/* Say how a tensor travels; its residual is made with its first bucket. */
+void rg__tensor_choose(const rg_reducer *r, rg__tensor *t,
+                       rg_compression compression);
+rg_status rg__tensor_prepare(const rg_reducer *r, rg__tensor *t);
+void rg__tensor_free(rg__tensor *t);
+/* In a new generation nothing is left of former steps. */
+void rg__tensor_forget(rg__tensor *t);
+uint64_t rg__tensor_bytes(const rg__tensor *t);
+/* An allreduce of a whole bucket, and where each tensor begins in it. */
+rg_type rg__bucket_type(const rg__bucket *b);
+/* From data to the slot; and what the ranks sent, back. */
+void rg__tensor_put(rg__tensor *t);
+rg_status rg__tensor_get(const rg_reducer *r, const rg__bucket *b,
+                         const rg__tensor *t);
 
 /* agreed.c; collective over the set. Do all ranks have equal tensors? Those
  * that have joined are not asked: *are_all_p. */

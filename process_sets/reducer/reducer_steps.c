@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/base/params.h"
@@ -24,9 +23,11 @@ rg_status rg_reducer_create(rg_set *set, const rg_reducer_params *params,
         return rg__fail(RG_ERR_INVALID,
                         "rg_reducer_create needs a set and a place for the "
                         "reducer");
-    const rg_status st = rg__params_read(
-        "rg_reducer_params", params, RG__PARAMS_UP_TO(rg_reducer_params, scale),
-        &p, sizeof p);
+    rg_status st = rg__params_read("rg_reducer_params", params,
+                                   RG__PARAMS_UP_TO(rg_reducer_params, scale),
+                                   &p, sizeof p);
+    if (st == RG_OK)
+        st = rg__reducer_check(&p);
     if (st != RG_OK)
         return st;
     rg_reducer *r = calloc(1, sizeof *r);
@@ -54,7 +55,10 @@ void rg_reducer_destroy(rg_reducer *r)
         return;
     wait_all(r);
     rg__reducer_free_buckets(r);
-    rg__reducer_free_memory(r);
+    rg_free(r->set->ctx, r->views);
+    rg_free(r->set->ctx, r->copies);
+    for (int i = 0; i < r->n; i++)
+        rg__tensor_free(&r->tensor[i]);
     pthread_mutex_destroy(&r->lock);
     free(r->tensor);
     free(r->order);
@@ -103,10 +107,23 @@ rg_status rg_reducer_add(rg_reducer *r, const char *name, void *data,
     *t = (rg__tensor){
         .data = data, .is_view = data == NULL, .count = count, .type = type};
     memcpy(t->name, name, strlen(name) + 1);
-    r->has_views = r->has_views || t->is_view;
+    rg__tensor_choose(r, t, r->params.compression);
     if (index_p != NULL)
         *index_p = r->n;
     r->info.tensors = ++r->n;
+    return RG_OK;
+}
+
+rg_status rg_reducer_compress(rg_reducer *r, int index,
+                              rg_compression compression)
+{
+    if (r == NULL || index < 0 || index >= r->n || r->is_laid_out ||
+        (unsigned)compression > RG_COMPRESS_TOP_K)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_reducer_compress needs a compression and a tensor "
+                        "of the reducer, before its first step and before "
+                        "rg_reducer_tensor");
+    rg__tensor_choose(r, &r->tensor[index], compression);
     return RG_OK;
 }
 
@@ -193,7 +210,7 @@ rg_status rg_reducer_tensor(rg_reducer *r, int index, void **data_p)
                         "rg_reducer_tensor: the reducer has no tensor %d",
                         index);
     const rg_status st =
-        r->tensor[index].is_view && !r->is_laid_out ? lay_out_first(r) : RG_OK;
+        r->tensor[index].is_view ? rg__reducer_place_views(r) : RG_OK;
     if (st == RG_OK)
         *data_p = r->tensor[index].data;
     return st;
@@ -213,6 +230,8 @@ static rg_status enter_generation(rg_reducer *r)
         st = lay_out_first(r);
     if (st != RG_OK)
         return st;
+    for (int i = 0; i < r->n && now != r->generation; i++)
+        rg__tensor_forget(&r->tensor[i]);
     r->generation = now;
     r->is_compared = are_all;
     return RG_OK;
@@ -232,6 +251,14 @@ static rg_status end_former(rg_reducer *r)
     return RG_OK;
 }
 
+/* The parts of other ranks are zeros. */
+static void begin_bucket(rg__bucket *b)
+{
+    b->missing = b->n;
+    if (b->wire == RG_COMPRESS_TOP_K)
+        memset(b->at, 0, b->count * rg_type_size(RG_U32));
+}
+
 rg_status rg_reducer_start_step(rg_reducer *r)
 {
     if (r == NULL || r->n == 0)
@@ -245,7 +272,7 @@ rg_status rg_reducer_start_step(rg_reducer *r)
     for (int i = 0; i < r->n; i++)
         r->tensor[i].is_ready = false;
     for (int b = 0; b < r->buckets; b++)
-        r->bucket[b].missing = r->bucket[b].n;
+        begin_bucket(&r->bucket[b]);
     pthread_mutex_lock(&r->lock);
     r->next = r->ordered = 0;
     r->st = RG_OK;
@@ -266,12 +293,13 @@ static void note(rg_reducer *r, rg_status st)
 /* Lock held. */
 static void start_bucket(rg_reducer *r, rg__bucket *b)
 {
-    const rg_op_params params = {
-        .size = sizeof params, .postscale = r->params.scale, .tag = b->tag};
-    const rg_status st =
-        rg_allreduce_start(r->set, b->at, b->at, b->count, b->type,
-                           r->params.sum ? RG_SUM : RG_AVG, &params, &b->req);
-    note(r, st);
+    const bool is_or = b->wire == RG_COMPRESS_TOP_K;
+    const rg_op_params params = {.size = sizeof params,
+                                 .postscale = is_or ? 0 : r->params.scale,
+                                 .tag = b->tag};
+    const rg_op op = is_or ? RG_BOR : r->params.sum ? RG_SUM : RG_AVG;
+    note(r, rg_allreduce_start(r->set, b->at, b->at, b->count,
+                               rg__bucket_type(b), op, &params, &b->req));
 }
 
 /* Lock held. */
@@ -279,11 +307,6 @@ static void start_complete(rg_reducer *r)
 {
     while (r->next < r->buckets && r->bucket[r->next].missing == 0)
         start_bucket(r, &r->bucket[r->next++]);
-}
-
-static uint64_t bytes_of(const rg__tensor *t)
-{
-    return t->count * rg_type_size(t->type);
 }
 
 /* Lock held: claim it for this step. */
@@ -315,9 +338,8 @@ rg_status rg_reducer_ready(rg_reducer *r, int index)
     pthread_mutex_unlock(&r->lock);
     if (st != RG_OK)
         return st;
-    const rg__tensor *t = &r->tensor[index];
-    if (t->slot != t->data)
-        rg__copy(t->slot, t->data, (size_t)bytes_of(t));
+    rg__tensor *t = &r->tensor[index];
+    rg__tensor_put(t);
     pthread_mutex_lock(&r->lock);
     r->order[r->ordered++] = index;
     r->bucket[t->bucket].missing--;
@@ -335,7 +357,8 @@ static int end_with_zeros(rg_reducer *r)
     for (int i = r->n - 1; i >= 0; i--)
         if (!r->tensor[i].is_ready) {
             first = i;
-            memset(r->tensor[i].slot, 0, (size_t)bytes_of(&r->tensor[i]));
+            memset(r->tensor[i].slot, 0,
+                   (size_t)rg__tensor_bytes(&r->tensor[i]));
             r->bucket[r->tensor[i].bucket].missing--;
         }
     start_complete(r);
@@ -346,11 +369,8 @@ static int end_with_zeros(rg_reducer *r)
 
 static void copy_back(rg_reducer *r, const rg__bucket *b)
 {
-    for (int k = 0; k < b->n; k++) {
-        const rg__tensor *t = &r->tensor[b->tensor[k]];
-        if (t->slot != t->data)
-            rg__copy(t->data, t->slot, (size_t)bytes_of(t));
-    }
+    for (int k = 0; k < b->n; k++)
+        note(r, rg__tensor_get(r, b, &r->tensor[b->tensor[k]]));
 }
 
 /* Buckets end in their order, also after a failure. */

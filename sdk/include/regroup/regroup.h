@@ -671,6 +671,17 @@ RG_API rg_status rg_free(rg_ctx *ctx, void *p);
 
 typedef struct rg_reducer rg_reducer;
 
+/* What tensors of F32 and F64 are between ranks; other types travel as they
+ * are. */
+typedef enum rg_compression {
+    RG_COMPRESS_NONE,
+    RG_COMPRESS_F16,  /* added up in float32; beyond 65504 it is infinite */
+    RG_COMPRESS_BF16, /* likewise, in the range of float32 */
+    RG_COMPRESS_TOP_K /* of each tensor the elements that are largest on the
+                         rank, as F32; what is left out is added in the next
+                         step */
+} rg_compression;
+
 /* How gradients are reduced; equal on all ranks. */
 typedef struct rg_reducer_params {
     size_t size;
@@ -680,6 +691,11 @@ typedef struct rg_reducer_params {
     uint64_t bucket_bytes; /* at most so many in a bucket, one tensor at least;
                               0: 4 MiB */
     double scale;          /* of the result, as rg_op_params.postscale; 0: 1 */
+    rg_compression compression; /* of all tensors (rg_reducer_compress) */
+    int error_feedback; /* 1: what F16 and BF16 round off is added in the next
+                           step; costs a copy of the tensors */
+    double top_k;       /* TOP_K: this part of a tensor, one element at least;
+                           0: 0.01 */
 } rg_reducer_params;
 
 /* Make a reducer for a set, which is borrowed until rg_reducer_destroy; local.
@@ -704,6 +720,12 @@ RG_API void rg_reducer_destroy(rg_reducer *reducer);
 RG_API rg_status rg_reducer_add(rg_reducer *reducer, const char *name,
                                 void *data, uint64_t count, rg_type type,
                                 int *index_p);
+
+/* Give a tensor a compression of its own, such as none for a small one among
+ * others with TOP_K; local, before the first step, equal on all ranks.
+ * ERR_INVALID: too late, or no such tensor. */
+RG_API rg_status rg_reducer_compress(rg_reducer *reducer, int index,
+                                     rg_compression compression);
 
 /* Where a tensor is; borrowed until rg_reducer_destroy. Zeroed at first. No
  * tensor can be added after the first call for one that lives in its bucket.

@@ -118,7 +118,17 @@ class Memory(enum.IntEnum):
     DEVICE = 1
 
 
-ENUMS = {"rg_memory": (Memory, "RG_"), "rg_status": (Status, "RG_"), "rg_advice": (Advice, "RG_ADVICE_"),
+class Compression(enum.IntEnum):
+    """What gradients of F32 and F64 are between ranks."""
+
+    NONE = 0
+    F16 = 1
+    BF16 = 2
+    TOP_K = 3
+
+
+ENUMS = {"rg_compression": (Compression, "RG_COMPRESS_"),
+         "rg_memory": (Memory, "RG_"), "rg_status": (Status, "RG_"), "rg_advice": (Advice, "RG_ADVICE_"),
          "rg_type": (Type, "RG_"), "rg_op": (Op, "RG_"),
          "rg_buffer_kind": (Kind, "RG_")}
 
@@ -181,7 +191,9 @@ class DeviceInfo(Sized):
 
 class ReducerParams(Sized):
     _fields_ = [("size", c_size_t), ("sum", c_int), ("may_miss", c_int),
-                ("bucket_bytes", c_uint64), ("scale", c_double)]
+                ("bucket_bytes", c_uint64), ("scale", c_double),
+                ("compression", c_int), ("error_feedback", c_int),
+                ("top_k", c_double)]
 
 
 class ReducerInfo(Sized):
@@ -306,6 +318,7 @@ FUNCTIONS = {
     "rg_reducer_destroy": (None, [c_void_p]),
     "rg_reducer_add": (c_int, [c_void_p, c_char_p, c_void_p, c_uint64, c_int,
                                _p(c_int)]),
+    "rg_reducer_compress": (c_int, [c_void_p, c_int, c_int]),
     "rg_reducer_tensor": (c_int, [c_void_p, c_int, _handle_p]),
     "rg_reducer_start_step": (c_int, [c_void_p]),
     "rg_reducer_ready": (c_int, [c_void_p, c_int]),
