@@ -119,6 +119,7 @@ typedef struct rg__library_settings {
     const char *log_format;  /* "text" or "json" */
     const char *failpoint;   /* NULL: none */
     const char *library;     /* the Python package's; NULL: none is named */
+    const char *python_fast; /* of the Python package */
     const char *socket;      /* of the agent; NULL: no agent */
     int slot;                /* that this process was started in, -1: none */
     int launch;              /* whose rank it is, under --mpi; -1: none */

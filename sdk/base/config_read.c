@@ -143,6 +143,8 @@ const rg__cfg_field rg__library_table[] = {
     {"LIBRARY", NULL, RG__CFG_TEXT_AT(rg__library_settings, library),
      "the libregroup.so that the Python package loads; none: its own, or the "
      "system's"},
+    {"PYTHON_FAST", "on", RG__CFG_TEXT_AT(rg__library_settings, python_fast),
+     "whether the Python package uses its compiled part: on or off"},
     {"SOCKET", NULL, RG__CFG_TEXT_AT(rg__library_settings, socket),
      "set by the agent: its socket, where its workers connect"},
     {"SLOT", NULL, RG__CFG_COUNT_AT(rg__library_settings, slot),

@@ -135,10 +135,12 @@ def goes_on(ctx):
 
 def main(work, sizes=(1, 3), modules=("numpy",), test=None):
     """As a worker: work. Else the test, by default a job of each size that
-    must end with 0."""
+    must end with 0: without the package's compiled part if alone."""
     if is_worker():
         work()
         return
     from house import main as house_main  # it needs the test's environment
-    house_main(test or (lambda: [job(size, command(modules=modules))
-                                 for size in sizes]))
+    house_main(test or (lambda: [
+        job(size, command(modules=modules),
+            REGROUP_PYTHON_FAST="off" if size == 1 else "on")
+        for size in sizes]))

@@ -1,7 +1,10 @@
 """A signal whose handler raises while an operation is started: the operation
 may run, and then its arrays are kept until it has completed, no longer.
 
-Covers: _sets.py _buffers.py"""
+Through the compiled part no handler runs between the start and the request;
+without it one may run at any of Python's steps.
+
+Covers: _sets.py _buffers.py operations.c"""
 import gc
 import signal
 import time
@@ -91,4 +94,9 @@ def work():
             check_held(ctx)
 
 
-pyjob.main(work, sizes=(1, 2))
+def test():
+    for size, fast in (1, "on"), (1, "off"), (2, "off"):
+        pyjob.job(size, pyjob.command(), REGROUP_PYTHON_FAST=fast)
+
+
+pyjob.main(work, test=test)

@@ -2,7 +2,7 @@
 beside MPI, which can't take it back, until the process ends: a late member's
 data and MPI_Finalize find them there.
 
-Covers: _wait.py _buffers.py"""
+Covers: _wait.py _buffers.py operations.c"""
 import gc
 import weakref
 
@@ -42,8 +42,9 @@ def work():
 
 
 def test():
-    for flavour in "openmpi", "mpich":
-        pyjob.mpirun(flavour, 2, pyjob.command(), REGROUP_TRANSPORTS="mpi")
+    for flavour, fast in ("openmpi", "on"), ("mpich", "off"):
+        pyjob.mpirun(flavour, 2, pyjob.command(), REGROUP_TRANSPORTS="mpi",
+                     REGROUP_PYTHON_FAST=fast)
 
 
 pyjob.main(work, test=test)

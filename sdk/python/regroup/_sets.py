@@ -8,6 +8,7 @@ of any shape is sent whole.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -16,13 +17,14 @@ import pickle
 import typing
 from ctypes import c_int, c_uint64, c_void_p
 
-from . import _abi, _mpi
+from . import _abi, _fast, _mpi
 from ._abi import Memory, Op, Type, lib
 from ._buffers import (LEGACY_STREAM, Array, Buffer, Stream, look,
                        look_writable, need_rows, stream_of)
 from ._errors import Invalid, check
 from ._numbers import integer, integers, milliseconds
-from ._wait import Operation, Request, call_waiting, callback
+from ._wait import (SLICE_MS, Operation, Operations, Request, call_waiting,
+                    callback)
 
 if typing.TYPE_CHECKING:
     from ._context import Context
@@ -62,6 +64,10 @@ def _number_of_shape(shape: tuple[int, ...]) -> int:
     """The tag if none was given: of arrays of one dimension, whose count
     says all, none."""
     return _number_of("an array", ("shape", shape)) if len(shape) > 1 else 0
+
+
+#: The compiled part of the package, or None.
+fast = _fast.load(_number_of_shape)
 
 
 def _params(what: str, root: int = 0, deadline: float | None = None,
@@ -332,6 +338,32 @@ class Set:
 
     # ------------------------------------------------------- reductions
 
+    def _quick(self, wait_ms: int, ctx: int, data: typing.Any,
+               out: typing.Any, op: Op, prescale: float, postscale: float,
+               deadline: float | None, tag: Tag) -> typing.Any:
+        """An allreduce by the compiled part: a result if it has completed
+        within wait_ms, else its Request; None: it has begun nothing, since
+        something about the call is not plain."""
+        context = self._context
+        if self._rule is not None or context.dropped or \
+                not context.is_open or (wait_ms or ctx) and \
+                context.is_grouping() or prescale == 0 or postscale == 0:
+            return None
+        done = fast.allreduce(
+            self, self._stored, ctx, context.held, op, prescale, postscale,
+            0 if deadline is None else milliseconds("the deadline of allreduce", deadline),
+            None if tag is None else _number_of("allreduce", tag), wait_ms,
+            data, out)
+        if type(done) is not fast.Operation:
+            return done
+        return self._started(done, wait_ms)
+
+    def _started(self, operation: typing.Any, wait_ms: int) -> typing.Any:
+        if not wait_ms and not operation.handle:
+            raise operation.error()  # it did not start
+        request = Request(self._context, operation, lambda: operation.result)
+        return request.wait() if wait_ms else request
+
     def start_allreduce(self, data: Array, out: Array | None = None, *,
                         op: Op = Op.SUM, prescale: float = 1.0,
                         postscale: float = 1.0,
@@ -340,6 +372,11 @@ class Set:
                         memory: Memory | None = None) -> Request[Array]:
         """Reduce data over all members, element by element; everyone gets the
         result. out=data works in place."""
+        if fast is not None and stream is None and memory is None:
+            started = self._quick(0, 0, data, out, op, prescale, postscale,
+                                 deadline, tag)
+            if started is not None:
+                return started
         what = "allreduce"
         sent = look(what, data)
         got = _result(what, sent, out, sent.shape)
@@ -349,7 +386,71 @@ class Set:
              _params(what, 0, deadline, tag, prescale, postscale, sent)),
             (sent, got), lambda: got.array, stream, memory)
 
-    allreduce = _blocking(start_allreduce)
+    def allreduce(self, data: Array, out: Array | None = None, *,
+                  op: Op = Op.SUM, prescale: float = 1.0,
+                  postscale: float = 1.0, deadline: float | None = None,
+                  tag: Tag = None, stream: Stream = None,
+                  memory: Memory | None = None) -> Array:
+        """Reduce data over all members, element by element; everyone gets the
+        result. out=data works in place."""
+        if fast is not None and stream is None and memory is None:
+            done = self._quick(SLICE_MS, 0, data, out, op, prescale, postscale,
+                              deadline, tag)
+            if done is not None:
+                return done
+        self._context.refuse_in_group("allreduce")
+        return self.start_allreduce(
+            data, out, op=op, prescale=prescale, postscale=postscale,
+            deadline=deadline, tag=tag, stream=stream, memory=memory).wait()
+
+    def start_grouped_allreduce(
+            self, data: typing.Sequence[Array],
+            out: typing.Sequence[Array] | None = None, *, op: Op = Op.SUM,
+            prescale: float = 1.0, postscale: float = 1.0,
+            deadline: float | None = None, tag: Tag = None,
+            stream: Stream = None, memory: Memory | None = None
+            ) -> Request[list]:
+        """The same of several arrays, as one group: together or not at all,
+        small ones as one. The result is a list."""
+        return self._grouped(0, list(data), out and list(out), op, prescale,
+                             postscale, deadline, tag, stream, memory)
+
+    def grouped_allreduce(
+            self, data: typing.Sequence[Array],
+            out: typing.Sequence[Array] | None = None, *, op: Op = Op.SUM,
+            prescale: float = 1.0, postscale: float = 1.0,
+            deadline: float | None = None, tag: Tag = None,
+            stream: Stream = None, memory: Memory | None = None) -> list:
+        """The same of several arrays, as one group: together or not at all,
+        small ones as one. The result is a list."""
+        self._context.refuse_in_group("grouped_allreduce")
+        done = self._grouped(SLICE_MS, list(data), out and list(out), op,
+                             prescale, postscale, deadline, tag, stream,
+                             memory)
+        return done.wait() if isinstance(done, Request) else done
+
+    def _grouped(self, wait_ms: int, data: list, out: list | None, op: Op,
+                 prescale: float, postscale: float, deadline: float | None,
+                 tag: Tag, stream: Stream, memory: Memory | None
+                 ) -> typing.Any:
+        if out is not None and len(out) != len(data):
+            raise Invalid(f"grouped_allreduce got {len(data)} arrays, and "
+                          f"{len(out)} for their results; pass as many")
+        context = self._context
+        if fast is not None and stream is None and memory is None and data:
+            done = self._quick(wait_ms, context.handle, data, out, op, prescale,
+                              postscale, deadline, tag)
+            if done is not None:
+                return done
+        into = out or [None] * len(data)
+        with contextlib.nullcontext() if context.is_grouping() \
+                else context.group():
+            requests = [self.start_allreduce(
+                one, to, op=op, prescale=prescale, postscale=postscale,
+                deadline=deadline, tag=tag, stream=stream, memory=memory)
+                for one, to in zip(data, into)]
+        return Request(context, Operations(requests),
+                       lambda: [one.wait() for one in requests])
 
     def start_reduce(self, data: Array, out: Array | None = None, *,
                      root: int = 0, op: Op = Op.SUM, prescale: float = 1.0,

@@ -110,6 +110,30 @@ class Operation:
         return None if status == Status.OK else error_of(status, sentence)
 
 
+class Operations:
+    """Those of several requests, for the one request of a group."""
+
+    def __init__(self, requests: list[Request]) -> None:
+        self._requests = requests
+
+    @property
+    def handle(self) -> bool:
+        """Whether any is in flight."""
+        return any(one.is_in_flight() for one in self._requests)
+
+    def wait(self, timeout_ms: int) -> bool:
+        """Wait for each no longer than that; have all completed?"""
+        return all([one.look(timeout_ms) for one in self._requests])
+
+    def let_go(self) -> None:
+        """Each request does it."""
+
+    def error(self) -> BaseException | None:
+        """The first one's."""
+        return next((one.error() for one in self._requests if one.error()),
+                    None)
+
+
 class Request(typing.Generic[Result]):
     """An operation that was started.
 
@@ -121,7 +145,7 @@ class Request(typing.Generic[Result]):
     __slots__ = ("_operation", "_context", "_finish", "_answer", "_over",
                  "_lock", "__weakref__")
 
-    def __init__(self, context: Context, operation: Operation,
+    def __init__(self, context: Context, operation: typing.Any,
                  finish: typing.Callable[[], Result]) -> None:
         self._operation = operation
         self._context = context
@@ -130,7 +154,15 @@ class Request(typing.Generic[Result]):
         self._over: threading.Event | None = None  # for other threads
         self._lock = threading.Lock()  # of the waiting thread
 
-    def _look(self, timeout_ms: int) -> bool:
+    def is_in_flight(self) -> bool:
+        """Whether Regroup has its buffers, as far as this thread knows."""
+        return bool(self._operation.handle)
+
+    def error(self) -> BaseException | None:
+        """What ended it, once it has completed."""
+        return self._answer[1] if self._answer else None
+
+    def look(self, timeout_ms: int) -> bool:
         """Wait no longer than that; has it completed, well or not?"""
         if self._answer is None:
             self._context.need_own()
@@ -156,7 +188,7 @@ class Request(typing.Generic[Result]):
 
     def test(self) -> bool:
         """Whether it has completed, well or not; `wait` then says how."""
-        return self._look(0)
+        return self.look(0)
 
     def _need_started(self) -> None:
         if self._context.is_grouping() and self._operation.handle:
@@ -172,7 +204,7 @@ class Request(typing.Generic[Result]):
         """
         self._need_started()
         if timeout is None:
-            while not self._look(SLICE_MS):
+            while not self.look(SLICE_MS):
                 pass
         elif not self._wait_until(time.monotonic() + timeout):
             raise InProgress(f"not finished after {timeout} s; wait again, "
@@ -186,7 +218,7 @@ class Request(typing.Generic[Result]):
         while True:
             left_s = max(0, deadline - time.monotonic())
             left_ms = int(min(left_s * 1000, SLICE_MS))
-            if self._look(left_ms):
+            if self.look(left_ms):
                 return True
             if left_ms == 0:
                 return False
@@ -206,7 +238,7 @@ class Request(typing.Generic[Result]):
     def _tell(self, loop: asyncio.AbstractEventLoop,
               over: asyncio.Future[None]) -> None:
         """Wait until the operation has completed, or is no longer awaited."""
-        while not over.cancelled() and not self._look(SLICE_MS):
+        while not over.cancelled() and not self.look(SLICE_MS):
             pass
         with contextlib.suppress(RuntimeError):  # the loop may be closed
             loop.call_soon_threadsafe(

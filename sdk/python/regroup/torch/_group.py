@@ -273,12 +273,16 @@ class ProcessGroup(dist.ProcessGroup):
         """Reduce each tensor in place."""
         op = op_of("all_reduce", opts)
 
-        def start(used: Tensor) -> Request:
-            view = as_summed(used, op)
-            return self.members.start_allreduce(view, view, op=op,
-                                                deadline=self._deadline)
-        return self._filled([tensors] if isinstance(tensors, Tensor)
-                            else tensors, start)
+        given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+        used = [dense(one) for one in given]
+        views = [as_summed(one, op) for one in used]
+        request = self.members.start_grouped_allreduce(
+            views, views, op=op, deadline=self._deadline) \
+            if len(views) > 1 else self.members.start_allreduce(
+                views[0], views[0], op=op, deadline=self._deadline)
+        return self._work([request], given, [
+            copy for one, own in zip(given, used)
+            for copy in returned(one, own)])
 
     def allreduce_coalesced(self, tensors: Tensors,
                             opts: typing.Any = None) -> Work:

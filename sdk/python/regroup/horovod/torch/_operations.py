@@ -128,13 +128,11 @@ def _reduced(kind: str, tensors: Tensors, outputs: typing.Optional[Tensors],
         used = [dense(one) if outputs is not None and one.data_ptr() ==
                 own.data_ptr() else dense(one).clone()
                 for (one, _), own in zip(sent, tensors)]
-        requests = [members.members.start_allreduce(
-            one, one, op=op, prescale=prescale, postscale=postscale)
-            for one in used]
+        request = members.members.start_grouped_allreduce(
+            used, used, op=op, prescale=prescale, postscale=postscale)
 
         def finish() -> typing.Any:
-            for request in requests:
-                request.wait()
+            request.wait()
             made = [compression.decompress(one, ctx).view(own.shape)
                     for one, (_, ctx), own in zip(used, sent, tensors)]
             if outputs is not None:
@@ -143,7 +141,7 @@ def _reduced(kind: str, tensors: Tensors, outputs: typing.Optional[Tensors],
                         to.detach().copy_(source)
                 made = list(outputs)
             return made[0] if is_one else made
-        return Started(requests, finish)
+        return Started([request], finish)
     return _start(kind, name, members, start)
 
 

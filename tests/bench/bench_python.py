@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""bench_python: what a call from Python costs, beside the same call in C.
+
+  bench_python [-n WORKERS] [--turns T] [--seconds S] [--torch]
+
+In each turn, in one world: C, Python with its compiled part, and Python alone
+(ctypes). Rows are microseconds, the least of the turns: an allreduce of 8 bytes
+in place, 160 arrays of 4 KiB one by one, as a group, and one flat buffer of as
+many bytes. --torch: tensors instead of arrays of numpy.
+"""
+
+import argparse
+import ctypes
+import os
+import subprocess
+import sys
+import time
+
+BUILD = "@CMAKE_BINARY_DIR@"
+SOURCE = "@CMAKE_SOURCE_DIR@"
+TENSORS, COUNT = 160, 1024
+
+
+def asked():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("-n", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.1)
+    parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main():
+    given = asked()
+    if given.work:
+        work(given)
+        return 0
+    env = dict(os.environ, PYTHONPATH=f"{SOURCE}/sdk/python",
+               REGROUP_LIBRARY=f"{BUILD}/lib/libregroup.so")
+    command = [f"{BUILD}/bin/regroup", "run", "-n", str(given.n), "--",
+               sys.executable, os.path.abspath(__file__), "--work",
+               *sys.argv[1:]]
+    return subprocess.run(command, env=env, check=False).returncode
+
+
+class Rows:
+    """The least time of each call, in the order of their first turns."""
+
+    def __init__(self, world, seconds):
+        self.least = {}
+        self._world = world
+        self._seconds = seconds
+
+    def add(self, name, timed):
+        """timed(n): seconds for each of n calls; equally many on all ranks."""
+        import array
+
+        import regroup
+        timed(3)
+        n = array.array("q", [min(20000, max(
+            5, int(self._seconds / max(1e-7, timed(5)))))])
+        self._world.allreduce(n, n, op=regroup.MIN)
+        self.least[name] = min(self.least.get(name, 1e9), timed(n[0]))
+
+
+def timed(call):
+    def run(n):
+        begin = time.perf_counter()
+        for _ in range(n):
+            call()
+        return (time.perf_counter() - begin) / n
+    return run
+
+
+def arrays(given):
+    """(one of 8 bytes, many small ones, a flat one, their addresses)."""
+    if given.torch:
+        import torch
+        made = [torch.ones(n) for n in (2, *[COUNT] * TENSORS,
+                                        COUNT * TENSORS)]
+        places = [one.data_ptr() for one in made]
+    else:
+        import numpy
+        made = [numpy.ones(n, "f4") for n in (2, *[COUNT] * TENSORS,
+                                              COUNT * TENSORS)]
+        places = [one.ctypes.data for one in made]
+    return made[0], made[1:-1], made[-1], places
+
+
+def in_c(rows, ctx, places):
+    from regroup import _abi
+    ctypes.CDLL(_abi.LIBRARY, ctypes.RTLD_GLOBAL)
+    calls = ctypes.CDLL(f"{BUILD}/tests/libbench_python_calls.so")
+    calls.bench_allreduce.restype = calls.bench_group.restype = \
+        ctypes.c_double
+    world = ctypes.c_void_p(ctx.world._handle)
+    many = (ctypes.c_void_p * TENSORS)(*places[1:-1])
+
+    def single(place, count):
+        return lambda n: calls.bench_allreduce(
+            world, ctypes.c_void_p(place), ctypes.c_uint64(count), n)
+    rows.add("8 bytes, C", single(places[0], 2))
+    rows.add("flat, C", single(places[-1], COUNT * TENSORS))
+    rows.add("group, C", lambda n: calls.bench_group(
+        ctypes.c_void_p(ctx.handle), world, many, TENSORS,
+        ctypes.c_uint64(COUNT), n))
+
+
+def in_python(rows, ctx, made, how):
+    import regroup
+    one, many, flat = made
+    reduce, op = ctx.world.allreduce, regroup.MAX
+
+    def one_by_one():
+        for array in many:
+            reduce(array, array, op=op)
+    rows.add(f"8 bytes, {how}", timed(lambda: reduce(one, one, op=op)))
+    rows.add(f"flat, {how}", timed(lambda: reduce(flat, flat, op=op)))
+    rows.add(f"group, {how}", timed(
+        lambda: ctx.world.grouped_allreduce(many, many, op=op)))
+    rows.add(f"one by one, {how}", timed(one_by_one))
+
+
+def work(given):
+    import regroup
+    from regroup import _sets
+    *made, places = arrays(given)
+    with regroup.init() as ctx:
+        rows, fast = Rows(ctx.world, given.seconds), _sets.fast
+        for _ in range(given.turns):
+            in_c(rows, ctx, places)
+            if fast is not None:
+                in_python(rows, ctx, made, "compiled")
+            _sets.fast = None
+            in_python(rows, ctx, made, "ctypes")
+            _sets.fast = fast
+        if ctx.rank == 0:
+            for name, seconds in rows.least.items():
+                print(f"{name:24} {seconds * 1e6:10.2f} us", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
