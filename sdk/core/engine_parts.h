@@ -143,9 +143,9 @@ void rg__engine_give_up(rg__engine *engine, rg_req *req);
  * rings, or timeout_ns have passed. */
 void rg__engine_sleep_for(rg__engine *engine, rg_req *req, uint64_t timeout_ns);
 
-/* User threads that wait count themselves in and out. is_blocking: until the
- * operation has ended. */
-void rg__engine_enter_help(rg__engine *engine, bool is_blocking);
+/* User threads that wait count themselves in, with the time when they give up,
+ * and out. */
+void rg__engine_enter_help(rg__engine *engine, uint64_t deadline_ns);
 void rg__engine_leave_help(rg__engine *engine);
 
 /* Lock held, after something was queued. */

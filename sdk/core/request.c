@@ -105,7 +105,7 @@ static bool await(rg_req *req, uint64_t deadline)
         return false; /* its group is open: it is not in flight */
     if (req->device != NULL)
         return await_device(req, deadline);
-    rg__engine_enter_help(req->engine, deadline == FOREVER);
+    rg__engine_enter_help(req->engine, deadline);
     help_until_done(req, deadline);
     rg__engine_leave_help(req->engine);
     return rg__req_is_done(req);

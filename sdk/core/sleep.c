@@ -10,6 +10,7 @@
 #define PROMPT_WAITS      8
 #define PROMPT_WAITS_MOST (2 * PROMPT_WAITS)
 #define AT_ONCE_NS        (20 * RG__MS / 1000) /* what waking a thread takes */
+#define POLL_NS           RG__MS /* a wait that may take less only looks */
 
 static uint32_t prompt_waits(const rg__engine *e)
 {
@@ -139,13 +140,19 @@ static void give_bell(rg__engine *e)
 
 /* ------------------------------------------------------------- user threads */
 
-void rg__engine_enter_help(rg__engine *e, bool is_blocking)
+static bool is_wait_at_once(uint64_t started, uint64_t deadline)
+{
+    const uint64_t now = rg__now_ns();
+    return now - started < AT_ONCE_NS && deadline >= now + POLL_NS;
+}
+
+void rg__engine_enter_help(rg__engine *e, uint64_t deadline)
 {
     atomic_fetch_add(&e->helpers, RG__HELPER + 1);
     const uint64_t started =
         atomic_load_explicit(&e->long_ns, memory_order_relaxed);
     if (started != 0) {
-        note_wait(e, is_blocking && rg__now_ns() - started < AT_ONCE_NS);
+        note_wait(e, is_wait_at_once(started, deadline));
         atomic_store_explicit(&e->long_ns, 0, memory_order_relaxed);
     }
     if (atomic_load(&e->bell_users) == 0 ||

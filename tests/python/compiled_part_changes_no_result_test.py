@@ -3,7 +3,7 @@ equal results and equal errors, for each kind of array and each mistake; ranks
 that use one and the other work together. What is plain does go through it, and
 waits in it let other threads run.
 
-Covers: fast/arrays.c fast/operations.c _fast.py"""
+Covers: fast/arrays.c fast/reductions.c _fast.py"""
 import array
 import os
 import sys

@@ -4,7 +4,7 @@ may run, and then its arrays are kept until it has completed, no longer.
 Through the compiled part no handler runs between the start and the request;
 without it one may run at any of Python's steps.
 
-Covers: _sets.py _buffers.py operations.c"""
+Covers: _sets.py _buffers.py reductions.c"""
 import gc
 import signal
 import time

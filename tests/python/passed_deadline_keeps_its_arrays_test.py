@@ -2,7 +2,7 @@
 beside MPI, which can't take it back, until the process ends: a late member's
 data and MPI_Finalize find them there.
 
-Covers: _wait.py _buffers.py operations.c"""
+Covers: _wait.py _buffers.py reductions.c"""
 import gc
 import weakref
 

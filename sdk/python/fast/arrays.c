@@ -31,7 +31,7 @@ static PyObject *ndarray, *numpy_empty; /* NULL: not imported so far */
 static PyObject *array_array;
 static PyObject *tensor, *parameter, *strided, *types; /* torch's */
 
-void rgf__arrays_bind(PyObject *tag, PyObject *of_torch)
+void rg__fast_arrays_bind(PyObject *tag, PyObject *of_torch)
 {
 #define X(word) names.word = PyUnicode_InternFromString(#word);
     NAMES(X)
@@ -152,7 +152,8 @@ static bool tag_view(const Py_buffer *view, uint64_t *tag_p)
     return is_tagged;
 }
 
-static bool look_at_buffer(PyObject *array, bool is_written, rgf__array *found)
+static bool look_at_buffer(PyObject *array, bool is_written,
+                           rg__fast_array *found)
 {
     const int flags =
         PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (is_written ? PyBUF_WRITABLE : 0);
@@ -192,7 +193,7 @@ static bool is_plain(PyObject *array)
            is(call(array, names.is_neg), Py_False);
 }
 
-static bool type_tensor(PyObject *array, rgf__array *found)
+static bool type_tensor(PyObject *array, rg__fast_array *found)
 {
     PyObject *dtype = PyObject_GetAttr(array, names.dtype);
     PyObject *pair =
@@ -204,7 +205,7 @@ static bool type_tensor(PyObject *array, rgf__array *found)
     return PyErr_Occurred() == NULL;
 }
 
-static bool count_tensor(PyObject *array, rgf__array *found)
+static bool count_tensor(PyObject *array, rg__fast_array *found)
 {
     PyObject *shape = PyObject_GetAttr(array, names.shape);
     if (shape == NULL)
@@ -219,7 +220,7 @@ static bool count_tensor(PyObject *array, rgf__array *found)
     return is_tagged && PyErr_Occurred() == NULL;
 }
 
-static bool look_at_tensor(PyObject *array, rgf__array *found)
+static bool look_at_tensor(PyObject *array, rg__fast_array *found)
 {
     if (!is_plain(array) || !type_tensor(array, found) ||
         !count_tensor(array, found))
@@ -234,7 +235,7 @@ static bool look_at_tensor(PyObject *array, rgf__array *found)
 
 /* ----------------------------------------------------------- all kinds */
 
-static bool look(PyObject *array, bool is_written, rgf__array *found)
+static bool look(PyObject *array, bool is_written, rg__fast_array *found)
 {
     const PyObject *type = (PyObject *)Py_TYPE(array);
     if (!is_buffer(type) && !is_tensor(type))
@@ -244,19 +245,20 @@ static bool look(PyObject *array, bool is_written, rgf__array *found)
     return is_tensor(type) && look_at_tensor(array, found);
 }
 
-bool rgf__array_look(PyObject *array, bool is_written, rgf__array *found)
+bool rg__fast_array_look(PyObject *array, bool is_written,
+                         rg__fast_array *found)
 {
-    *found = (rgf__array){0};
+    *found = (rg__fast_array){0};
     if (!look(array, is_written, found)) {
         PyErr_Clear(); /* the package says it */
-        *found = (rgf__array){0};
+        *found = (rg__fast_array){0};
         return false;
     }
     found->array = Py_NewRef(array);
     return true;
 }
 
-static PyObject *new_ndarray(const rgf__array *like)
+static PyObject *new_ndarray(const rg__fast_array *like)
 {
     PyObject *shape = shape_of(&like->view);
     PyObject *dtype = PyObject_GetAttr(like->array, names.dtype);
@@ -269,7 +271,7 @@ static PyObject *new_ndarray(const rgf__array *like)
     return made;
 }
 
-static PyObject *new_tensor(const rgf__array *like)
+static PyObject *new_tensor(const rg__fast_array *like)
 {
     PyObject *shape = PyObject_GetAttr(like->array, names.shape);
     PyObject *made =
@@ -280,7 +282,7 @@ static PyObject *new_tensor(const rgf__array *like)
     return made;
 }
 
-PyObject *rgf__array_new(const rgf__array *like)
+PyObject *rg__fast_array_new(const rg__fast_array *like)
 {
     PyObject *made = NULL;
     if (like->view.obj == NULL)
@@ -291,7 +293,7 @@ PyObject *rgf__array_new(const rgf__array *like)
     return made;
 }
 
-void rgf__array_keep(rgf__array *array)
+void rg__fast_array_keep(rg__fast_array *array)
 {
     if (array->array == NULL || array->view.obj != NULL || array->kept != NULL)
         return;
@@ -299,7 +301,7 @@ void rgf__array_keep(rgf__array *array)
     PyErr_Clear();
 }
 
-void rgf__array_let_go(rgf__array *array)
+void rg__fast_array_let_go(rg__fast_array *array)
 {
     if (array->view.obj != NULL)
         PyBuffer_Release(&array->view);

@@ -20,7 +20,7 @@
 #include "regroup/regroup.h"
 
 /* An array as libregroup sees it. */
-typedef struct rgf__array {
+typedef struct rg__fast_array {
     void *address;
     uint64_t count;
     rg_type type;
@@ -28,23 +28,24 @@ typedef struct rgf__array {
     PyObject *array; /* owned, as what follows */
     PyObject *kept;  /* a tensor's memory, whatever becomes of the tensor */
     Py_buffer view;  /* of the buffer protocol; no obj: it is a tensor */
-} rgf__array;
+} rg__fast_array;
 
 /* What the package knows: a function of a shape for its tag, and one for a dict
  * of torch's types. */
-void rgf__arrays_bind(PyObject *tag_of_shape, PyObject *torch_types);
+void rg__fast_arrays_bind(PyObject *tag_of_shape, PyObject *torch_types);
 
 /* Look at an array, exactly of a type that is known here. False: it is not
  * taken, and nothing is owned. */
-bool rgf__array_look(PyObject *array, bool is_written, rgf__array *found);
+bool rg__fast_array_look(PyObject *array, bool is_written,
+                         rg__fast_array *found);
 
 /* A new one of the same kind, type and shape; NULL: not here. */
-PyObject *rgf__array_new(const rgf__array *like);
+PyObject *rg__fast_array_new(const rg__fast_array *like);
 
 /* The memory stays, even if a tensor is given other memory. */
-void rgf__array_keep(rgf__array *array);
+void rg__fast_array_keep(rg__fast_array *array);
 
 /* Give back what is owned. A zeroed one has nothing. */
-void rgf__array_let_go(rgf__array *array);
+void rg__fast_array_let_go(rg__fast_array *array);
 
 #endif

@@ -22,8 +22,8 @@ static PyObject *error_of; /* a function of a status and its sentence */
 static PyTypeObject *operation_type;
 
 typedef struct pair {
-    rgf__array sent;
-    rgf__array got; /* nothing in it: sent, too */
+    rg__fast_array sent;
+    rg__fast_array got; /* nothing in it: sent, too */
 } pair;
 
 typedef struct operation {
@@ -31,7 +31,7 @@ typedef struct operation {
     PyObject *held;                  /* the context's set of operations */
     PyObject *result;
     PyObject *sentence;
-    rg_status status;
+    rg_status st;
     int n;
     rg_req **reqs;
     pair *pairs;
@@ -96,8 +96,8 @@ static bool is_in_flight(const operation *o)
 static void let_arrays_go(operation *o)
 {
     for (int i = 0; i < o->n; i++) {
-        rgf__array_let_go(&o->pairs[i].sent);
-        rgf__array_let_go(&o->pairs[i].got);
+        rg__fast_array_let_go(&o->pairs[i].sent);
+        rg__fast_array_let_go(&o->pairs[i].got);
     }
 }
 
@@ -109,7 +109,7 @@ static operation *create(const order *with, int n)
     o->members = Py_NewRef(with->members);
     o->held = Py_NewRef(with->held);
     o->result = o->sentence = NULL;
-    o->status = RG_OK;
+    o->st = RG_OK;
     o->n = n;
     o->one_req = NULL;
     o->one_pair = (pair){0};
@@ -143,7 +143,7 @@ static void destroy(PyObject *self)
 
 /* ----------------------------------------------------------- what is sent */
 
-static bool fits(const rgf__array *sent, const rgf__array *got)
+static bool fits(const rg__fast_array *sent, const rg__fast_array *got)
 {
     return sent->type == got->type && sent->count == got->count;
 }
@@ -152,12 +152,13 @@ static bool fits(const rgf__array *sent, const rgf__array *got)
  * NULL: it is not taken here. */
 static PyObject *look_at_pair(pair *p, PyObject *data, PyObject *out)
 {
-    if (!rgf__array_look(data, out == data, &p->sent))
+    if (!rg__fast_array_look(data, out == data, &p->sent))
         return NULL;
     if (out == data)
         return Py_NewRef(data);
-    PyObject *made = out == Py_None ? rgf__array_new(&p->sent) : Py_NewRef(out);
-    if (made != NULL && rgf__array_look(made, true, &p->got) &&
+    PyObject *made =
+        out == Py_None ? rg__fast_array_new(&p->sent) : Py_NewRef(out);
+    if (made != NULL && rg__fast_array_look(made, true, &p->got) &&
         fits(&p->sent, &p->got))
         return made;
     Py_XDECREF(made);
@@ -183,7 +184,7 @@ static bool look_at_all(operation *o, PyObject *data, PyObject *outs)
 static rg_status start(operation *o, const order *with, int i)
 {
     const pair *p = &o->pairs[i];
-    const rgf__array *got = p->got.array == NULL ? &p->sent : &p->got;
+    const rg__fast_array *got = p->got.array == NULL ? &p->sent : &p->got;
     rg_op_params params = with->params;
     if (!with->is_tagged)
         params.tag = p->sent.tag;
@@ -220,14 +221,14 @@ static rg_status start_and_wait(operation *o, const order *with)
  * call. */
 static void note(operation *o, rg_status st)
 {
-    o->status = st;
+    o->st = st;
     if (st != RG_OK && st != RG_IN_PROGRESS)
         o->sentence = PyBytes_FromString(lib.rg_last_error());
 }
 
 static void let_go(operation *o)
 {
-    if (o->status == RG_ERR_TIMEOUT)
+    if (o->st == RG_ERR_TIMEOUT)
         return;
     PySet_Discard(o->held, (PyObject *)o);
     let_arrays_go(o);
@@ -236,8 +237,8 @@ static void let_go(operation *o)
 static void keep_arrays(operation *o)
 {
     for (int i = 0; i < o->n; i++) {
-        rgf__array_keep(&o->pairs[i].sent);
-        rgf__array_keep(&o->pairs[i].got);
+        rg__fast_array_keep(&o->pairs[i].sent);
+        rg__fast_array_keep(&o->pairs[i].got);
     }
 }
 
@@ -336,9 +337,9 @@ static PyObject *operation_error(PyObject *self, PyObject *unused)
 {
     (void)unused;
     const operation *o = (const operation *)self;
-    if (o->status == RG_OK)
+    if (o->st == RG_OK)
         Py_RETURN_NONE;
-    return PyObject_CallFunction(error_of, "iO", (int)o->status, o->sentence);
+    return PyObject_CallFunction(error_of, "iO", (int)o->st, o->sentence);
 }
 
 static PyObject *operation_handle(PyObject *self, void *unused)
@@ -347,7 +348,7 @@ static PyObject *operation_handle(PyObject *self, void *unused)
     return PyBool_FromLong(is_in_flight((const operation *)self));
 }
 
-static void hold_one(PyObject *list, const rgf__array *array)
+static void hold_one(PyObject *list, const rg__fast_array *array)
 {
     PyObject *kept = array->kept;
     if (array->view.obj != NULL)
@@ -426,7 +427,7 @@ static PyObject *bind(PyObject *self, PyObject *args)
     CALLS(X)
 #undef X
     error_of = Py_NewRef(errors);
-    rgf__arrays_bind(tags, types);
+    rg__fast_arrays_bind(tags, types);
     Py_RETURN_NONE;
 }
 
