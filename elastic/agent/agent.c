@@ -10,6 +10,7 @@
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
 #include "elastic/agent/checkpoint/checkpoints.h"
+#include "elastic/agent/dump/dump.h"
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/control/scrape.h"
 #include "elastic/agent/generation/generation.h"
@@ -200,6 +201,14 @@ static void follow_slot_committed(rg__slot *s)
     rg__generation_try_begin(s->a);
 }
 
+/* Nothing is known to have broken: the program waits for what does not come. */
+static void dump_if_late(rg__agent *a, uint64_t generation, const char *why)
+{
+    if (strstr(why, RG__LATE_TEXT) != NULL ||
+        strncmp(why, RG__SILENT_TEXT, strlen(RG__SILENT_TEXT)) == 0)
+        rg__dump_write(a, generation, why);
+}
+
 static void follow_slot_broken(rg__slot *s, uint64_t generation,
                                const rg__proposal_host *host, const char *why)
 {
@@ -214,6 +223,7 @@ static void follow_slot_broken(rg__slot *s, uint64_t generation,
         rg__beat_link_broke(a, host->id);
         rg__publish_broken_link(a, generation, s, host->name, why);
     }
+    dump_if_late(a, generation, why);
 }
 
 static void follow_slot_stuck(rg__slot *s, uint64_t host, uint64_t bytes)
@@ -233,6 +243,7 @@ static void follow_slot_lost(rg__slot *s, const char *why)
         rg__generation_abort(a, decided->generation);
         rg__beat_abort(a, decided->generation);
         rg__publish_reason(a, decided->generation, s, true, why);
+        dump_if_late(a, decided->generation, why);
     } else if (rg__view_has_place(rg__view_newest(a), s)) {
         rg__publish_reason(a, a->view.cur.generation, s, true, why);
     }
@@ -290,6 +301,8 @@ static bool follow_agent_asked(rg__agent *a, rg__connection *c, uint32_t type,
         return rg__paths_serve(a, c, body, n);
     case RG__PEER_BEGIN:
         return rg__mpirun_serve(a, c, body, n);
+    case RG__PEER_DUMP:
+        return rg__dump_serve(a, c, body, n);
     default:
         return false;
     }
@@ -577,6 +590,7 @@ static void tear_down(rg__agent *a)
 {
     rg__mpirun_destroy(a);
     rg__notice_close(a);
+    rg__dumps_drop(a);
     rg__control_destroy(a); /* while there are slots to tell of */
     if (a->slot != NULL)
         rg__slots_destroy(a);

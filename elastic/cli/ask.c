@@ -22,6 +22,7 @@
 #define AGENTS_MAX     64
 #define DOCUMENT_BYTES (64 << 20) /* far more than any answer */
 #define ANSWER_MS      5000
+#define DUMP_MS        15000 /* agents have ten seconds for it */
 
 /* ----------------------------------------------------------------- sockets */
 
@@ -181,6 +182,12 @@ rg_status rg__ask_events(const rg__job_record *job, uint64_t from,
 {
     const rg__mark m = {{RG__EVENTS, RG__WIRE_VERSION}, from};
     return ask(job, &m, sizeof m, ANSWER_MS, text_p);
+}
+
+rg_status rg__ask_dump(const rg__job_record *job, uint64_t wants, char **text_p)
+{
+    const rg__mark m = {{RG__DUMP, RG__WIRE_VERSION}, wants};
+    return ask(job, &m, sizeof m, DUMP_MS, text_p);
 }
 
 rg_status rg__ask_drain(const rg__job_record *job, const char *host,

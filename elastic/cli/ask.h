@@ -24,6 +24,11 @@ rg_status rg__ask_drain(const rg__job_record *job, const char *host,
 rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
                         char **text_p);
 
+/* What all workers are doing: JSON, or text for people; `wants` is of
+ * RG__DUMP_... */
+rg_status rg__ask_dump(const rg__job_record *job, uint64_t wants,
+                       char **text_p);
+
 /* A connection on which the agent will tell its end, of that host, or NULL:
  * of any here; -1: no agent is there. The caller's to close. */
 int rg__ask_follow(const rg__job_record *job, const char *host);

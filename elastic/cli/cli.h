@@ -35,7 +35,7 @@ typedef struct rg__settings {
 typedef struct rg__cli {
     rg__settings settings;
     rg__cfg *cfg;
-    bool json, watch, follow, dry_run, replace_job;
+    bool json, watch, follow, dry_run, replace_job, no_stacks;
     bool wants_help; /* nothing else was read */
     char **exported; /* of -x, in order; owned, its words are borrowed */
     int exports;
@@ -76,6 +76,7 @@ int rg__cmd_status(rg__cli *cli);
 int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);
 int rg__cmd_events(rg__cli *cli);
+int rg__cmd_dump(rg__cli *cli);
 int rg__cmd_drain(rg__cli *cli);
 int rg__cmd_scale(rg__cli *cli);
 int rg__cmd_gc(rg__cli *cli);

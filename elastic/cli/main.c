@@ -74,6 +74,24 @@ static const rg__command commands[] = {
      "--follow ends with the job, and with the code of this host's agent\n"
      "(regroup run --help); with 69 if that went without a word.\n",
      rg__cmd_events},
+    {"dump", "[--json] [--no-stacks] [JOB]",
+     "print what all workers of a job that runs here have been doing",
+     "The last operations of each set on each rank, and first where ranks "
+     "differ:\n"
+     "an operation that some have started and others have not, or started as\n"
+     "another. Then the stacks of all threads: of C by eu-stack or gdb, which\n"
+     "stops a worker for about half a second, and of Python. Without those "
+     "tools,\n"
+     "or where ptrace is not allowed, what the kernel says of each thread. "
+     "Hosts\n"
+     "that don't answer within ten seconds are named. JOB may be left out "
+     "when\n"
+     "only one runs here.\n"
+     "\n"
+     "When a deadline ends a generation, or a worker is stuck, the same is\n"
+     "written to dump-HOST-gN.txt in the directory of --output, or to\n"
+     "dump-JOB-HOST-gN.txt beside the job's run directory.\n",
+     rg__cmd_dump},
     {"jobs", "[--json]", "list the jobs that run here", NULL, rg__cmd_jobs},
     {"drain", "[--deadline TIME] HOST [JOB]",
      "ask a host to leave a job that runs here",

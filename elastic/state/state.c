@@ -49,11 +49,33 @@ static const char *const agree_names[] = {
 
 /* ------------------------------------------------------- the end of a step */
 
+#define SMOOTH 8 /* steps */
+
+static void smooth(_Atomic uint64_t *mean, uint64_t value)
+{
+    const uint64_t old = atomic_load(mean);
+    atomic_store(mean, old == 0 ? value : old - old / SMOOTH + value / SMOOTH);
+}
+
+/* Not of a step in which the generation changed. */
+static void show_times(rg_state *state, uint64_t now_ns, uint64_t generation)
+{
+    rg__page *page = state->ctx->page;
+    const uint64_t waited = atomic_load(&page->waited_ns);
+    const uint64_t before = atomic_load(&page->step_ns);
+    if (before != 0 && atomic_load(&page->first_generation) == generation) {
+        smooth(&page->step_took_ns, now_ns - before);
+        smooth(&page->step_waited_ns, waited - state->waited_ns);
+    }
+    state->waited_ns = waited;
+}
+
 static void show_progress(rg_state *state)
 {
     rg__page *page = state->ctx->page;
     const uint64_t now_ns = rg__now_ns();
     const uint64_t generation = state->ctx->now.generation;
+    show_times(state, now_ns, generation);
     atomic_store(&page->step_ns, now_ns);
     atomic_store(&page->step, state->step);
     if (atomic_load(&page->first_generation) < generation) {

@@ -67,11 +67,12 @@ struct rg_state {
     rg_ctx *ctx;
     rg__state_buffer *buffer;
     int buffers;
-    bool is_in_fn;    /* fn runs: steps may end */
-    bool is_resumed;  /* until rg_finalize: ctx lives, and others wait */
-    int cancel_state; /* of rg_run's thread in the program's code */
-    uint64_t step;    /* ended on this lineage */
-    int slots;        /* of the vault: 2, or 3 where shards are copied */
+    bool is_in_fn;      /* fn runs: steps may end */
+    bool is_resumed;    /* until rg_finalize: ctx lives, and others wait */
+    int cancel_state;   /* of rg_run's thread in the program's code */
+    uint64_t step;      /* ended on this lineage */
+    uint64_t waited_ns; /* of this worker, when that one ended */
+    int slots;          /* of the vault: 2, or 3 where shards are copied */
     bool has_shards, has_local;
     const rg__state_buffer *dealt;  /* whose function redistributes it, NULL */
     bool has_copies;                /* of shards, on other hosts */

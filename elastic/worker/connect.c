@@ -63,10 +63,9 @@ static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
 {
     rg_ctx *ctx = w->ctx;
     void *at = NULL;
-    rg_status st = rg__shm_map(fds[0], RG__PAGE_BYTES, &at);
+    rg_status st = rg__area_map(fds[0], &ctx->page, &ctx->record);
     if (st != RG_OK)
         return st;
-    ctx->page = at;
     st = rg__shm_map(fds[1], sizeof(rg__vault), &at);
     if (st != RG_OK)
         return st;
@@ -182,10 +181,11 @@ rg_status rg__worker_stay_alone(rg__worker *w,
     w->sock = -1;
     ctx->is_alone = true;
     ctx->has_agent = false;
-    ctx->page = private_memory(RG__PAGE_BYTES);
+    ctx->page = private_memory(RG__AREA_BYTES);
     ctx->vault = private_memory(sizeof(rg__vault));
     if (ctx->page == NULL || ctx->vault == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a page and a vault");
+    ctx->record = rg__record_of(ctx->page);
     atomic_store(&ctx->page->begun, 1); /* no other worker could begin */
     ctx->me = (rg__member_id){.host = 1, .slot = 0, .start = 1};
     if (gethostname(ctx->host, sizeof ctx->host) != 0)

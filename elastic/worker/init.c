@@ -221,6 +221,8 @@ static rg_status create_parts(rg_ctx *ctx)
     if (st == RG_OK)
         st = rg__engine_create(ctx->page, &ctx->engine);
     if (st == RG_OK)
+        rg__engine_record(ctx->engine, ctx->record);
+    if (st == RG_OK)
         st = rg__sets_create(ctx, &ctx->sets);
     return st;
 }

@@ -14,6 +14,14 @@ static inline uint64_t rg__now_ns(void)
     return (uint64_t)t.tv_sec * 1000 * RG__MS + (uint64_t)t.tv_nsec;
 }
 
+/* The same to a few milliseconds, and in 3 ns. */
+static inline uint64_t rg__coarse_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000 * RG__MS + (uint64_t)t.tv_nsec;
+}
+
 /* CLOCK_REALTIME in milliseconds, for people to read. */
 static inline int64_t rg__wall_ms(void)
 {

@@ -107,7 +107,10 @@ typedef struct rg__page {
     _Atomic uint64_t built_ns;      /* the data plane of the next was built */
     _Atomic uint64_t synced_ns;     /* registered memory was right again */
     _Atomic uint64_t first_generation; /* the newest generation in which a */
-    _Atomic uint64_t first_ns; /* step has ended, and the first's time */
+    _Atomic uint64_t first_ns;     /* step has ended, and the first's time */
+    _Atomic uint64_t waited_ns;    /* threads of the program, for operations */
+    _Atomic uint64_t step_took_ns; /* a step, smoothed over the last eight; */
+    _Atomic uint64_t step_waited_ns; /* and the waiting in it; 0: none ended */
 } rg__page;
 
 /* The head of a cell; the rank's bytes follow. */

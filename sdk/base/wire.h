@@ -46,7 +46,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION   14u
+#define RG__WIRE_VERSION   15u
 #define RG__WIRE_MAX       65536
 #define RG__TEXT_MAX       256
 #define RG__KEY_BYTES      32
@@ -104,6 +104,7 @@
     X(FOLLOW, rg__mark, 0)      /* to be told of the job's end: OVER */        \
     X(OVER, rg__over, 0)                                                       \
     X(DRAIN, rg__drain_host, 0) /* a host to leave; answered by STATUS_TEXT */ \
+    X(DUMP, rg__mark, 0)        /* what workers do: RG__DUMP_...; likewise */  \
     X(SCALE, rg__scale, 0)      /* other sizes for the job; likewise */        \
     /* processes of a launch (--mpi), one thing per connection */              \
     X(RANK, rg__rank, 0)       /* may it be that rank? answered by RANK_GO */  \
@@ -328,6 +329,13 @@ typedef struct rg__sets_list { /* + entries, each followed by its ranges */
     uint32_t is_last;
     uint64_t generation; /* whose ranks they are */
 } rg__sets_list;
+
+/* With these words of why a generation ends, or a worker is lost, the program
+ * may be at fault: what all of it did is written down. */
+#define RG__LATE_TEXT   "a deadline has passed"
+#define RG__SILENT_TEXT "is silent for"
+
+enum { RG__DUMP_JSON = 1, RG__DUMP_STACKS = 2 };
 
 typedef struct rg__mark {
     rg__wire_head head;

@@ -37,8 +37,9 @@ typedef struct rg__hooks {
 } rg__hooks;
 
 struct rg_ctx {
-    rg__page *page;   /* shared with the agent, or private memory */
-    rg__vault *vault; /* of this host, shared likewise */
+    rg__page *page;     /* shared with the agent, or private memory */
+    rg__record *record; /* behind it; NULL: there is none */
+    rg__vault *vault;   /* of this host, shared likewise */
     const rg__hooks *hooks;
     bool is_elastic;
     bool is_rank;        /* of an mpirun of --mpi: the world forms in rg_init */

@@ -11,6 +11,7 @@ void rg__req_count_in(rg__channel *ch, int n)
 
 void rg__req_finish(rg__engine *e, rg_req *req, rg_status st, const char *why)
 {
+    rg__record_ended(e, req, st);
     req->st = st;
     req->why = st == RG_OK || why == NULL ? NULL : strdup(why);
     req->channel = NULL;

@@ -98,6 +98,13 @@ void rg__engine_unlock(rg__engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
+void rg__engine_record(rg__engine *e, rg__record *record)
+{
+    rg__engine_lock(e);
+    e->record = record;
+    rg__engine_unlock(e);
+}
+
 void rg__engine_on_overdue(rg__engine *e, rg__overdue_fn fn, void *arg)
 {
     rg__engine_lock(e);
@@ -184,6 +191,7 @@ void rg__channel_close(rg__channel *ch, rg_status st, const char *why)
     if (messages != NULL && ch->comm != NULL)
         rg__messages_forget(messages, ch->id);
     close_comm(ch);
+    rg__record_closed(ch);
     rg__engine_unlock(ch->engine);
 }
 
@@ -264,6 +272,7 @@ rg_status rg__channel_open(rg__channel *ch, uint64_t generation,
         ch->comm = comm;
         ch->close_st = RG_OK;
         ch->id = id;
+        rg__record_members(ch, ranks, n, e->rank);
         if (rg__engine_messages(e) != NULL)
             rg__messages_remember(rg__engine_messages(e), id);
     }
@@ -296,6 +305,7 @@ rg_status rg__engine_enter(rg__engine *e, rg__channel *world,
         e->transport = transport;
         e->bell = transport->bell(comm);
         e->rank = boot->rank;
+        rg__record_enter(e, boot->generation, boot->rank, boot->size);
         e->is_admitted = false;
         atomic_store(&e->is_left_alone, transport->is_for_all != NULL &&
                                             !transport->is_for_all(comm));

@@ -10,6 +10,7 @@
 #ifndef RG_CORE_ENGINE_H
 #define RG_CORE_ENGINE_H
 
+#include "sdk/base/record.h"
 #include "sdk/transport/nccl/nccl.h"
 #include "sdk/transport/transport.h"
 
@@ -21,6 +22,10 @@ typedef struct rg__channel rg__channel;
  * wake up. Borrowed. */
 rg_status rg__engine_create(rg__page *page, rg__engine **engine_p);
 void rg__engine_destroy(rg__engine *engine);
+
+/* Record operations there from now on; borrowed, until the engine is
+ * destroyed. */
+void rg__engine_record(rg__engine *engine, rg__record *record);
 
 /* An operation has passed its deadline: ask the agent to end the generation.
  * false: there is no agent. Called with the engine's lock held. */

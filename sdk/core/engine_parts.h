@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "sdk/base/record.h"
 #include "sdk/core/engine.h"
 #include "sdk/transport/messages/messages.h"
 
@@ -40,6 +41,8 @@ struct rg_req {
     rg_req *before;       /* of the channel's messages, beside next */
     uint64_t *count_p;    /* of a receive; the caller's, or NULL */
     int peer, peer_rank;  /* of a message: its rank in the set, in the world */
+    rg__op_note *note;    /* in the record; it may be another's by now */
+    uint32_t note_serial; /* as long as this is its own */
     bool is_send;
     bool is_told; /* that it takes long */
     bool is_held; /* its own memory is used by others from now on */
@@ -58,6 +61,11 @@ struct rg__channel {
     bool is_hushed;         /* no report, no deadline */
     _Atomic uint32_t noted; /* requests in open groups */
     char name[RG__SET_NAME_MAX];
+    int size, rank;           /* of the set that it was opened for */
+    uint64_t members;         /* a hash of its ranks */
+    rg__lane *lane;           /* of the record; NULL: none yet */
+    uint64_t lane_generation; /* in which that was taken */
+    uint32_t started;         /* collectives in it */
     rg_status close_st;
     char *close_why; /* owned; may be NULL */
 };
@@ -69,7 +77,8 @@ struct rg__engine {
     pthread_mutex_t turn;        /* held by the next one that gets the lock */
     _Atomic uint32_t references; /* the creator and every request */
 
-    rg__page *page; /* borrowed; not touched once destroy has begun */
+    rg__page *page;     /* borrowed; not touched once destroy has begun */
+    rg__record *record; /* likewise; NULL: nothing is recorded */
     rg__mappings mappings;
     rg__channel *channels;
     rg__channel *busy; /* those of them that have operations, or had some */
@@ -256,6 +265,16 @@ static inline int rg__run_count(const rg_req *req)
 {
     return req->run == NULL ? 1 : rg__run_count_other(req);
 }
+
+/* recorder.c, with the lock held: an operation of a set is queued, begins on
+ * the comm, ends. */
+void rg__record_enter(rg__engine *engine, uint64_t generation, int rank,
+                      int size);
+void rg__record_members(rg__channel *ch, const int *ranks, int n, int rank);
+void rg__record_queued(rg__channel *ch, rg_req *req);
+void rg__record_begun(rg__engine *engine, const rg_req *req);
+void rg__record_ended(rg__engine *engine, const rg_req *req, rg_status st);
+void rg__record_closed(rg__channel *ch);
 
 /* watchdog.c */
 void rg__watchdog_configure(rg__engine *engine);

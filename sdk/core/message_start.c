@@ -40,6 +40,7 @@ static rg_status post(rg__channel *ch, const rg__message_start *s, rg_req *req)
     if (st != RG_OK)
         return st;
     rg__message_link(ch, req);
+    rg__record_queued(ch, req);
     rg__channel_note_busy(ch);
     rg__req_count_in(ch, 1);
     rg__engine_carry_messages(e);

@@ -161,6 +161,7 @@ static rg_status advance(rg__channel *ch)
         if (st != RG_OK && st != RG_IN_PROGRESS)
             return st;
         ch->has_begun = true;
+        rg__record_begun(ch->engine, ch->head);
     }
     const uint64_t before = ch->comm->moves;
     const rg_status st = ch->comm->transport->test(ch->comm);
@@ -311,6 +312,7 @@ void rg__channel_append(rg__channel *ch, rg_req *req)
         ch->tail->next = req;
     ch->tail = req;
     rg__channel_note_busy(ch);
+    rg__record_queued(ch, req);
     rg__req_count_in(ch, rg__run_count(req));
 }
 

@@ -53,13 +53,24 @@ static void yield_or_sleep(rg_req *req, uint64_t left, uint64_t *since_p)
     rg__watchdog_look(req->engine);
 }
 
+#define UNTIMED_ROUNDS 16 /* a wait that short is not worth a clock */
+
+/* Waiting shows how long a program computes, and which rank the others wait
+ * for. */
+static void count_wait(rg__engine *e, uint64_t began_ns)
+{
+    if (began_ns != 0)
+        atomic_fetch_add_explicit(&e->page->waited_ns, rg__now_ns() - began_ns,
+                                  memory_order_relaxed);
+}
+
 /* Help until the request is done or the deadline has passed. Every call looks
  * once, even after its deadline. */
-static void help_until_done(rg_req *req, uint64_t deadline)
+static void help(rg_req *req, uint64_t deadline, uint64_t *began_p)
 {
     rg__engine *e = req->engine;
     const uint32_t looks = poll_ns(e) != 0 ? POLL_FACTOR : 1;
-    uint32_t round = 0;
+    uint32_t round = 0, rounds = 0;
     uint64_t since = 0;
     while (!rg__req_is_done(req)) {
         if (rg__engine_is_aborted(e)) {
@@ -68,6 +79,8 @@ static void help_until_done(rg_req *req, uint64_t deadline)
         }
         const bool moved = rg__engine_help(e);
         const uint64_t left = left_until(deadline);
+        if (++rounds == UNTIMED_ROUNDS)
+            *began_p = rg__now_ns();
         if (left == 0) { /* maybe no other thread looks */
             rg__watchdog_look(e);
             return;
@@ -82,6 +95,13 @@ static void help_until_done(rg_req *req, uint64_t deadline)
             rg__watchdog_look(e);
         }
     }
+}
+
+static void help_until_done(rg_req *req, uint64_t deadline)
+{
+    uint64_t began_ns = 0;
+    help(req, deadline, &began_ns);
+    count_wait(req->engine, began_ns);
 }
 
 /* No lock is needed: only the waiting thread ends it. */

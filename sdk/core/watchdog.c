@@ -148,7 +148,7 @@ static void give_up(rg__channel *ch, const rg_req *req, uint64_t now)
     char text[300];
     describe(ch, req, req->timeout_ms + (now - req->deadline_ns) / RG__MS, text,
              sizeof text);
-    rg__fail(RG_ERR_TIMEOUT, "a deadline has passed: %s", text);
+    rg__fail(RG_ERR_TIMEOUT, RG__LATE_TEXT ": %s", text);
     if (!ask_to_end(ch->engine, rg_last_error()))
         rg__channel_shut(ch, RG_ERR_TIMEOUT, rg_last_error());
 }

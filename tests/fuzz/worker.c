@@ -355,7 +355,7 @@ static rg_status begin(fuzz_input first)
                           SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                           ends) == 0);
     agent = ends[0];
-    page_fd = memory(RG__PAGE_BYTES);
+    page_fd = memory(RG__AREA_BYTES);
     vault_fd = memory(sizeof(rg__vault));
     some_fd = memory(RG__PAGE_BYTES);
     ctx = calloc(1, sizeof *ctx);
@@ -370,6 +370,8 @@ static rg_status begin(fuzz_input first)
     rg_status st = receive_welcome(ctx->worker, room);
     if (st == RG_OK)
         st = rg__engine_create(ctx->page, &ctx->engine);
+    if (st == RG_OK)
+        rg__engine_record(ctx->engine, ctx->record);
     if (st == RG_OK)
         st = rg__sets_create(ctx, &ctx->sets);
     return st;
@@ -387,7 +389,7 @@ static void finish(bool has_begun)
     }
     if (w->reply.fd >= 0)
         close(w->reply.fd);
-    rg__shm_unmap(ctx->page, RG__PAGE_BYTES);
+    rg__area_unmap(ctx->page);
     destroy_ctx(ctx);
     hang_up();
     close(page_fd);

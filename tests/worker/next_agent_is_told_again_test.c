@@ -15,6 +15,7 @@
 
 #include "regroup/regroup.h"
 #include "sdk/base/futex.h"
+#include "sdk/base/record.h"
 #include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
 #include "sdk/base/wire.h"
@@ -122,7 +123,7 @@ static int listen_at(struct sockaddr_un *at)
 static void meet(void)
 {
     int fds[2];
-    void *at = NULL;
+    rg__record *record = NULL;
     rg__welcome m = {.head = {RG__WELCOME, RG__WIRE_VERSION},
                      .me = me,
                      .slots = 1,
@@ -131,10 +132,9 @@ static void meet(void)
                      .host = "h1",
                      .address = {"127.0.0.1"}};
     hear(RG__HELLO);
-    CHECK_OK(rg__shm_create("page", RG__PAGE_BYTES, true, &fds[0]));
+    CHECK_OK(rg__area_create(&fds[0]));
     CHECK_OK(rg__shm_create("vault", PLACE + ROOM, true, &fds[1]));
-    CHECK_OK(rg__shm_map(fds[0], RG__PAGE_BYTES, &at));
-    page = at;
+    CHECK_OK(rg__area_map(fds[0], &page, &record));
     CHECK_OK(rg__sock_send(sock, &m, sizeof m, fds, 2));
     close(fds[0]);
     close(fds[1]);

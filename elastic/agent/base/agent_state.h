@@ -19,6 +19,7 @@
 #include "elastic/member/records.h"
 #include "elastic/member/resume.h"
 #include "sdk/base/loop.h"
+#include "sdk/base/record.h"
 #include "sdk/base/wire.h"
 
 #define RG__CHANGES_MAX      RG__LINES_KEPT /* whose times are kept */
@@ -65,6 +66,7 @@ typedef struct rg__worker {
     pid_t pid;
     int pidfd, sock;
     rg__page *page;
+    rg__record *record; /* behind it */
     int page_fd;
     rg__watcher *watcher;
     rg__message *waiting; /* in order; the oldest first */
@@ -81,6 +83,7 @@ typedef struct rg__worker {
     int build_failures;        /* in a row */
     uint64_t built, fin;
     int silent_ticks;
+    uint64_t examined_ns; /* until then it may be stopped, for its stacks */
     rg__listed_sets sets;
 } rg__worker;
 
@@ -123,6 +126,11 @@ typedef struct rg__slot {
                           way from the supervisor */
     rg__output *output;
     rg__worker w;
+    struct {
+        rg__page *page;
+        rg__record *record;
+        pid_t pid;
+    } fallen; /* the last worker that has ended, for dumps; NULL: none */
 } rg__slot;
 
 typedef struct rg__change { /* times of one generation on this host, ns */
@@ -206,6 +214,9 @@ struct rg__agent {
     struct rg__launch_word launch;
     struct rg__printer *printer;
     struct rg__control *control;
+    struct rg__dump *dumps; /* under way */
+    uint64_t dumped;        /* the newest generation whose dump is in a file */
+    int dump_files;
 
     /* hosts */
     rg__beats *beats;

@@ -30,7 +30,7 @@ void rg__change_answer(rg__change_ask *c, json_t *j)
 {
     char *text = j != NULL ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
-    rg__question_answer(c->sock, text);
+    rg__answer(c->sock, text);
     free(text);
     forget(c);
 }

@@ -3,6 +3,7 @@
 #define RG_AGENT_CONTROL_H
 
 #include "elastic/agent/base/agent_state.h"
+#include "elastic/agent/base/answer.h"
 
 /* question.c */
 rg_status rg__control_create(rg__agent *a);
@@ -11,8 +12,6 @@ void rg__control_destroy(rg__agent *a); /* all that wait learn of the end */
 /* question.c: the first message of a connection; false: it is no question. The
  * socket is owned from then on. */
 bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n);
-/* Send a JSON text to the asking command, and close. NULL: nothing to say. */
-void rg__question_answer(int sock, const char *text);
 /* A worker has shown its sets, for which questions wait. */
 void rg__questions_look(rg__agent *a);
 

@@ -11,6 +11,7 @@
 #include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/control/scrape.h"
 #include "elastic/agent/base/txn.h"
+#include "elastic/agent/dump/dump.h"
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/workers/workers.h"
 
@@ -42,34 +43,6 @@ struct rg__asked {
 
 /* ------------------------------------------------------------------ answers */
 
-/* A text as a descriptor that is the caller's; -1: none. */
-static int memfd_of(const char *text)
-{
-    const size_t n = text == NULL ? 0 : strlen(text);
-    int fd = -1;
-    void *at = NULL;
-    if (n == 0 || rg__shm_create("answer", n, false, &fd) != RG_OK)
-        return -1;
-    if (rg__shm_map(fd, n, &at) != RG_OK) {
-        close(fd);
-        return -1;
-    }
-    memcpy(at, text, n);
-    rg__shm_unmap(at, n);
-    return fd;
-}
-
-void rg__question_answer(int sock, const char *text)
-{
-    const rg__mark m = {.head = {RG__STATUS_TEXT, RG__WIRE_VERSION}};
-    const int fd = memfd_of(text);
-    if (fd >= 0) {
-        rg__sock_send(sock, &m, sizeof m, &fd, 1);
-        close(fd);
-    }
-    close(sock);
-}
-
 static void forget(rg__asked *q)
 {
     rg__asked **at = &q->a->control->questions;
@@ -86,7 +59,7 @@ static void answer(rg__asked *q, const rg__snapshot *snap, bool is_whole)
 {
     char *text = q->type == RG__STATUS ? rg__report(q->a, snap, is_whole)
                                        : rg__event_log(q->a, snap, q->from);
-    rg__question_answer(q->sock, text);
+    rg__answer(q->sock, text);
     free(text);
     forget(q);
 }
@@ -174,7 +147,7 @@ static void tell_over(const rg__asked *q, const char *events)
     rg__over m = {.head = {RG__OVER, RG__WIRE_VERSION},
                   .code = a->verdict.code};
     snprintf(m.why, sizeof m.why, "%s", a->verdict.why);
-    const int fd = memfd_of(events);
+    const int fd = rg__answer_memfd(events);
     rg__loop_unwatch(a->loop, q->sock);
     rg__sock_send(q->sock, &m, sizeof m, &fd, fd >= 0);
     if (fd >= 0)
@@ -268,6 +241,12 @@ bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
     case RG__SCALE:
         take_scale(a, sock, bytes);
         return true;
+    case RG__DUMP: {
+        const uint64_t wants = ((const rg__mark *)bytes)->generation;
+        rg__dump_ask(a, sock, (wants & RG__DUMP_JSON) != 0,
+                     (wants & RG__DUMP_STACKS) != 0);
+        return true;
+    }
     case RG__DRAIN:
         take_drain(a, sock, bytes);
         return true;

@@ -40,7 +40,9 @@ typedef enum rg__peer_type {
                         ports? (paths.c) */
     RG__PEER_PROVED,
     RG__PEER_BEGIN, /* first: run a daemon of the MPI (mpirun/proxies.c) */
-    RG__PEER_BEGUN
+    RG__PEER_BEGUN,
+    RG__PEER_DUMP, /* first: what have your workers done? (dump/serve.c) */
+    RG__PEER_DUMPED
 } rg__peer_type;
 
 /* What the owner of a connection is told; arg is what it gave. */

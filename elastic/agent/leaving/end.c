@@ -8,6 +8,7 @@
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/checkpoint/checkpoints.h"
+#include "elastic/agent/dump/dump.h"
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/supervisor/supervisor.h"
@@ -55,6 +56,8 @@ void rg__agent_check_end(rg__agent *a)
     if (rg__outputs_are_open(a) && !a->leaving->is_hurried)
         return; /* called again when it is written */
     if (rg__checkpoint_is_busy(a) && !a->leaving->is_cut_short)
+        return; /* likewise */
+    if (rg__dump_is_busy(a) && !a->leaving->is_hurried)
         return; /* likewise */
     if (!rg__life_is_over(a))
         rg__summary_say(a);

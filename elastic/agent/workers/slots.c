@@ -1145,6 +1145,7 @@ void rg__slots_destroy(rg__agent *a)
 {
     for (int i = 0; a->slot != NULL && i < a->params->slots; i++) {
         rg__worker_forget(&a->slot[i]);
+        rg__worker_forget_record(&a->slot[i]);
         rg__timer_destroy(a->slot[i].respawn);
         rg__timer_destroy(a->slot[i].fence);
         rg__timer_destroy(a->slot[i].reap);

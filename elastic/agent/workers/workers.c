@@ -391,13 +391,8 @@ static rg__slot *judge_hello(rg__agent *a, const rg__hello *m,
 
 static rg_status make_page(rg__worker *w)
 {
-    rg_status st =
-        rg__shm_create("regroup-page", RG__PAGE_BYTES, true, &w->page_fd);
-    void *at = NULL;
-    if (st == RG_OK)
-        st = rg__shm_map(w->page_fd, RG__PAGE_BYTES, &at);
-    w->page = at;
-    return st;
+    const rg_status st = rg__area_create(&w->page_fd);
+    return st == RG_OK ? rg__area_map(w->page_fd, &w->page, &w->record) : st;
 }
 
 /* Another launch is quicker than most waits. */
@@ -538,13 +533,11 @@ void rg__worker_resume(rg__slot *s)
     w->pidfd = rg__fdrecord_take(record, 2);
     memcpy(death, s->saved.death, sizeof death);
     rg__slot_step(s, SLOT_ON_MEET);
-    void *at = NULL;
-    if (rg__shm_map(w->page_fd, RG__PAGE_BYTES, &at) != RG_OK ||
+    if (rg__area_map(w->page_fd, &w->page, &w->record) != RG_OK ||
         watch_worker(s) != RG_OK) {
         rg__slot_lost(s, "can't be taken over: %s", rg_last_error());
         return;
     }
-    w->page = at;
     greet_again(s);
     if (death[0] != '\0')
         rg__slot_lost(s, "%s", death);
@@ -625,6 +618,24 @@ void rg__workers_close(rg__agent *a)
 
 /* ---------------------------------------------------------- end of a worker */
 
+void rg__worker_forget_record(rg__slot *s)
+{
+    rg__area_unmap(s->fallen.page);
+    s->fallen.page = NULL;
+    s->fallen.record = NULL;
+}
+
+/* What it did last is of use after its death. */
+static void keep_record(rg__slot *s)
+{
+    if (s->w.page == NULL)
+        return;
+    rg__worker_forget_record(s);
+    s->fallen.page = s->w.page;
+    s->fallen.record = s->w.record;
+    s->fallen.pid = s->w.pid;
+}
+
 void rg__worker_forget(rg__slot *s)
 {
     rg__worker *w = &s->w;
@@ -639,7 +650,7 @@ void rg__worker_forget(rg__slot *s)
         rg__loop_unwatch(s->a->loop, w->pidfd);
         close(w->pidfd);
     }
-    rg__shm_unmap(w->page, RG__PAGE_BYTES);
+    keep_record(s);
     if (w->page_fd >= 0)
         close(w->page_fd);
     *w = (rg__worker){.sock = -1, .pidfd = -1, .page_fd = -1};
@@ -654,8 +665,10 @@ static void ping(rg__slot *s)
     if (atomic_load(&w->page->pong) == pinged) {
         w->silent_ticks = 0;
         atomic_store(&w->page->ping, pinged + 1);
+    } else if (rg__now_ns() < w->examined_ns) {
+        w->silent_ticks = 0;
     } else if (++w->silent_ticks >= SILENT_TICKS) {
-        rg__slot_lost(s, "is silent for %llu ms: stopped or stuck",
+        rg__slot_lost(s, RG__SILENT_TEXT " %llu ms: stopped or stuck",
                       (unsigned long long)s->a->params->detect_ms);
         if (!w->is_finalized) /* also when its end is no loss any more */
             rg__slot_kill(s);

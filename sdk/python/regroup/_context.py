@@ -13,7 +13,7 @@ import typing
 import weakref
 from ctypes import c_int, c_size_t, c_void_p
 
-from . import _abi, _mpi
+from . import _abi, _mpi, _stacks
 from ._abi import Memory, Status, lib
 from ._buffers import Array
 from ._errors import HostsChanged, Invalid, RegroupError, check
@@ -517,6 +517,7 @@ def init(comm: _mpi.Comm | None = None, *, session: str | None = None,
                      params, ctypes.byref(found))
     elif comm is None:
         _mpi.join_launcher()
+        _stacks.offer()
         call_waiting(lib.rg_init, params, ctypes.byref(found))
     else:
         call_waiting(_mpi.library_of(comm).rg_init_mpi, _mpi.handle_of(comm),

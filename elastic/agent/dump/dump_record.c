@@ -1,0 +1,153 @@
+/* The records of this host's workers as JSON. A worker can scribble on its
+ * record, at any time: it is copied first, and each number of the copy is
+ * checked or printed as a number. */
+#include "elastic/agent/dump/dump_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/agent/base/view.h"
+#include "sdk/base/clock.h"
+#include "sdk/transport/names.h"
+
+#define OPS_MAX   256 /* of one worker in a dump */
+#define OPS_LEAST 2   /* of one set */
+
+static const char *kind_text(const rg__op_note *note)
+{
+    return note->kind == RG__OP_SEND   ? "send"
+           : note->kind == RG__OP_RECV ? "recv"
+                                       : rg__kind_name(note->kind);
+}
+
+static const char *state_text(const rg__op_note *note)
+{
+    return note->state == RG__OP_ENDED   ? "ended"
+           : note->state == RG__OP_BEGUN ? "runs"
+                                         : "queued";
+}
+
+static double ms_before(uint64_t now_ns, uint64_t at_ns)
+{
+    return at_ns < now_ns ? (double)((now_ns - at_ns) / RG__MS) : 0;
+}
+
+static json_t *note_json(const rg__op_note *note, uint64_t now_ns)
+{
+    json_t *j = json_pack(
+        "{s:I,s:s,s:s,s:s,s:s,s:I,s:i,s:I}", "number", (json_int_t)note->number,
+        "state", state_text(note), "kind", kind_text(note), "type",
+        rg__type_name(note->type), "op", rg__op_name(note->op), "count",
+        (json_int_t)note->count, "peer", (int)note->peer, "started_ms",
+        (json_int_t)ms_before(now_ns, note->started_ns));
+    if (j == NULL)
+        return json_null();
+    if (note->state == RG__OP_ENDED) {
+        json_object_set_new(
+            j, "ended_ms",
+            json_integer((json_int_t)ms_before(now_ns, note->ended_ns)));
+        json_object_set_new(
+            j, "status", json_string(rg_status_name((rg_status)note->status)));
+    }
+    if (note->what[0] != '\0')
+        json_object_set_new(j, "what",
+                            json_stringn_nocheck(
+                                note->what, strnlen(note->what, RG__WHAT_MAX)));
+    return j;
+}
+
+/* Oldest first, at most `most` of them. */
+static json_t *notes_json(const rg__lane *lane, uint32_t most, uint64_t now_ns)
+{
+    json_t *notes = json_array();
+    const uint32_t last = atomic_load(&lane->notes);
+    const uint32_t first = last > most ? last - most : 0;
+    for (uint32_t i = first; i != last; i++) {
+        const rg__op_note *note = &lane->note[i % RG__LANE_OPS];
+        if (note->serial == i + 1)
+            json_array_append_new(notes, note_json(note, now_ns));
+    }
+    return notes;
+}
+
+static json_t *name_json(const char *name, size_t room)
+{
+    json_t *j = json_stringn(name, strnlen(name, room));
+    return j != NULL ? j : json_string("?"); /* scribbled */
+}
+
+static json_t *lane_json(const rg__lane *lane, uint32_t most, uint64_t now_ns)
+{
+    char members[20];
+    snprintf(members, sizeof members, "%016" PRIx64, lane->members);
+    return json_pack(
+        "{s:I,s:o,s:I,s:i,s:s,s:I,s:I,s:b,s:o}", "id", (json_int_t)lane->set,
+        "name", name_json(lane->name, sizeof lane->name), "size",
+        (json_int_t)lane->size, "rank", (int)lane->rank, "members", members,
+        "started", (json_int_t)atomic_load(&lane->started), "ended",
+        (json_int_t)atomic_load(&lane->ended), "closed", lane->is_free != 0,
+        "operations", notes_json(lane, most, now_ns));
+}
+
+static json_t *lanes_json(const rg__half *h, uint64_t now_ns)
+{
+    json_t *sets = json_array();
+    uint32_t lanes = atomic_load(&h->lanes);
+    lanes = lanes < RG__LANES ? lanes : RG__LANES;
+    uint32_t most = lanes > 0 ? OPS_MAX / lanes : 0;
+    most = most < OPS_LEAST ? OPS_LEAST : most;
+    most = most < RG__LANE_OPS ? most : RG__LANE_OPS;
+    for (uint32_t i = 0; i < lanes; i++)
+        if (atomic_load(&h->lane[i].notes) > 0)
+            json_array_append_new(sets, lane_json(&h->lane[i], most, now_ns));
+    return sets;
+}
+
+static const rg__half *half_of(const rg__record *record, uint64_t generation)
+{
+    const uint32_t now = atomic_load(&record->half) % 2;
+    const rg__half *h = &record->generation[now];
+    if (generation != 0 && atomic_load(&h->generation) != generation)
+        h = &record->generation[1 - now];
+    const uint64_t found = atomic_load(&h->generation);
+    return found != 0 && (generation == 0 || found == generation) ? h : NULL;
+}
+
+static json_t *worker_json(const rg__slot *s, const rg__record *record,
+                           pid_t pid, bool is_alive, uint64_t generation)
+{
+    const rg__half *from = half_of(record, generation);
+    rg__half *copy = from != NULL ? malloc(sizeof *copy) : NULL;
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, from, sizeof *copy);
+    json_t *j = json_pack(
+        "{s:i,s:i,s:b,s:i,s:i,s:I,s:o}", "slot", (int)s->index, "pid", (int)pid,
+        "alive", is_alive, "rank", (int)copy->rank, "size", (int)copy->size,
+        "generation", (json_int_t)atomic_load(&copy->generation), "sets",
+        lanes_json(copy, rg__now_ns()));
+    free(copy);
+    return j;
+}
+
+static void add(json_t *workers, json_t *worker)
+{
+    if (worker != NULL)
+        json_array_append_new(workers, worker);
+}
+
+json_t *rg__dump_records(const rg__agent *a, uint64_t generation)
+{
+    json_t *workers = json_array();
+    for (int i = 0; i < a->params->slots; i++) {
+        const rg__slot *s = &a->slot[i];
+        if (s->w.record != NULL)
+            add(workers, worker_json(s, s->w.record, s->w.pid,
+                                     rg__slot_is_alive(s), generation));
+        if (s->fallen.record != NULL)
+            add(workers, worker_json(s, s->fallen.record, s->fallen.pid, false,
+                                     generation));
+    }
+    return json_pack("{s:s,s:o}", "host", a->params->host, "workers", workers);
+}

@@ -1,0 +1,108 @@
+/* Another agent asks for this host's part: its text goes out in frames, and
+ * before it is there an empty one now and then, so that the connection is not
+ * taken for a silent one.
+ *
+ *   DUMP (generation, stacks?)  ->
+ *                              <-  DUMPED, empty ...
+ *                              <-  DUMPED, text ... the last says so */
+#include "elastic/agent/dump/dump_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/agent/hosts/peers.h"
+#include "sdk/base/clock.h"
+
+typedef struct serving {
+    rg__agent *a;
+    rg__connection *c;
+    rg__host_part *part; /* NULL: it is there */
+    rg__timer *beat;
+    char *text;
+    size_t n, at;
+    bool is_sent;
+} serving;
+
+static void drop(serving *s)
+{
+    rg__host_part_drop(s->part);
+    rg__timer_destroy(s->beat);
+    free(s->text);
+    free(s);
+}
+
+static void send_next(serving *s)
+{
+    rg__dumped *m = s->is_sent ? NULL : rg__connection_space(s->c);
+    if (m == NULL)
+        return;
+    const size_t most = RG__PEER_BODY_MAX - sizeof *m;
+    const size_t left = s->n - s->at;
+    const size_t now = left < most ? left : most;
+    *m = (rg__dumped){.is_last = s->part == NULL && now == left};
+    if (now > 0)
+        memcpy(m + 1, s->text + s->at, now);
+    s->at += now;
+    s->is_sent = m->is_last;
+    rg__connection_send(s->c, RG__PEER_DUMPED, sizeof *m + now);
+}
+
+static void on_beat(void *arg)
+{
+    serving *s = arg;
+    if (s->part == NULL)
+        return;
+    send_next(s);
+    rg__timer_set(s->beat, rg__budget_ns(s->a->params));
+}
+
+static void on_part(void *arg, json_t *document)
+{
+    serving *s = arg;
+    s->part = NULL;
+    s->text = json_dumps(document, JSON_COMPACT);
+    s->n = s->text != NULL ? strlen(s->text) : 0;
+    json_decref(document);
+    send_next(s);
+}
+
+static bool on_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    (void)arg, (void)type, (void)body, (void)n;
+    return false;
+}
+
+static void on_room(void *arg)
+{
+    serving *s = arg;
+    if (s->part == NULL)
+        send_next(s);
+}
+
+static void on_gone(void *arg, const char *why)
+{
+    (void)why;
+    drop(arg);
+}
+
+bool rg__dump_serve(rg__agent *a, rg__connection *c, const void *body, size_t n)
+{
+    static const rg__connection_fns fns = {on_frame, on_room, on_gone};
+    const rg__dump_wish *m = body;
+    if (n != sizeof *m)
+        return false;
+    serving *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return false;
+    *s = (serving){.a = a, .c = c};
+    s->beat = rg__timer_create(a->loop, on_beat, s);
+    s->part =
+        rg__host_part_begin(a, m->generation, m->wants_stacks != 0, on_part, s);
+    if (s->beat == NULL || s->part == NULL) {
+        drop(s);
+        return false;
+    }
+    rg__connection_take(c, &fns, s);
+    rg__timer_set(s->beat, rg__budget_ns(a->params));
+    return true;
+}

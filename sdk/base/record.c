@@ -1,0 +1,37 @@
+/* The segment of page and record: only the page is reserved, the record costs
+ * the memory of what is written. */
+#include "sdk/base/record.h"
+
+#include <unistd.h>
+
+#include "sdk/base/shm.h"
+
+rg_status rg__area_create(int *fd_p)
+{
+    int fd = -1;
+    rg_status st = rg__shm_create("regroup-page", RG__AREA_BYTES, false, &fd);
+    if (st != RG_OK)
+        return st;
+    st = rg__shm_reserve(fd, "regroup-page", 0, RG__PAGE_BYTES);
+    if (st != RG_OK)
+        close(fd);
+    else
+        *fd_p = fd;
+    return st;
+}
+
+rg_status rg__area_map(int fd, rg__page **page_p, rg__record **record_p)
+{
+    void *at = NULL;
+    const rg_status st = rg__shm_map(fd, RG__AREA_BYTES, &at);
+    if (st != RG_OK)
+        return st;
+    *page_p = at;
+    *record_p = rg__record_of(at);
+    return RG_OK;
+}
+
+void rg__area_unmap(rg__page *page)
+{
+    rg__shm_unmap(page, RG__AREA_BYTES);
+}
