@@ -1,6 +1,7 @@
 /* A rank for bench_relaunch: an allreduce of MPI's own and a commit in every
- * step. It appends when it got where to FILE, "<ns> <pid> <rank> <what>", by
- * CLOCK_MONOTONIC.
+ * step. It appends when it got where to FILE, "<ns> <pid> <launch> <what>", by
+ * CLOCK_MONOTONIC. The step that it has committed last is in FILE.RANK, and a
+ * launch that resumes from an earlier one says how many were lost.
  *
  *   bench_relaunch_worker FILE BYTES [--bare | --ulfm]
  *
@@ -15,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static int out, rank = -1;
+static int out, steps, rank = -1;
+static const char *launch = "-";
 
 static uint64_t now(void)
 {
@@ -26,11 +28,30 @@ static uint64_t now(void)
 
 static void stamp(uint64_t ns, const char *what)
 {
-    char line[80];
-    const int n = snprintf(line, sizeof line, "%llu %d %d %s\n",
-                           (unsigned long long)ns, (int)getpid(), rank, what);
+    char line[120];
+    const int n = snprintf(line, sizeof line, "%llu %d %s %s\n",
+                           (unsigned long long)ns, (int)getpid(), launch, what);
     if (write(out, line, (size_t)n) != n)
         exit(1);
+}
+
+static void open_steps(const char *path)
+{
+    char name[4096];
+    snprintf(name, sizeof name, "%s.%d", path, rank);
+    steps = open(name, O_RDWR | O_CREAT, 0600);
+}
+
+/* Of this rank, in any launch. */
+static void count_lost(uint64_t resumed)
+{
+    char what[40];
+    uint64_t step = 0;
+    if (pread(steps, &step, sizeof step, 0) != sizeof step || resumed >= step)
+        return;
+    snprintf(what, sizeof what, "lost %llu",
+             (unsigned long long)(step - resumed));
+    stamp(now(), what);
 }
 
 static void check(rg_status st, const char *what)
@@ -49,29 +70,34 @@ static rg_state *make_state(rg_ctx *ctx, void *memory, size_t bytes)
     return state;
 }
 
-static void resume(rg_state *state)
+static uint64_t resume(rg_state *state)
 {
     uint64_t step = 0;
     const rg_status st = rg_state_resume(state, &step);
     if (st != RG_ERR_NOT_FOUND)
         check(st, "rg_state_resume");
     stamp(now(), "restore");
+    count_lost(step);
+    return step;
 }
 
 /* Until a rank is lost; state NULL: none. */
-static void work(MPI_Comm comm, rg_state *state)
+static void work(MPI_Comm comm, rg_state *state, uint64_t from)
 {
     int64_t mine = 1, all = 0;
-    for (uint64_t step = 0;; step++) {
+    for (uint64_t step = from;;) {
         if (MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, comm) !=
             MPI_SUCCESS)
             return;
-        if (step == 0)
+        if (step == from)
             stamp(now(), "collective");
         const rg_status st = state != NULL ? rg_state_commit(state) : RG_OK;
         if (st == RG_ERR_PEER_LOST)
             return;
         check(st, "rg_state_commit");
+        step++;
+        if (pwrite(steps, &step, sizeof step, 0) != sizeof step)
+            exit(1);
         nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
     }
 }
@@ -88,23 +114,27 @@ int main(int argc, char **argv)
         return 2;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    open_steps(argv[1]);
+    if (getenv("REGROUP_RESTART") != NULL)
+        launch = getenv("REGROUP_RESTART");
     stamp(begun, "launch");
     stamp(now(), "mpi_init");
     const int is_bare = argc > 3 && strcmp(argv[3], "--bare") == 0;
     const int is_ulfm = argc > 3 && !is_bare;
+    uint64_t step = 0;
     if (!is_bare) {
         check(rg_init_mpi(MPI_COMM_WORLD, NULL, &ctx), "rg_init_mpi");
         stamp(now(), "rg_init");
         state = make_state(ctx, memory, bytes);
-        resume(state);
+        step = resume(state);
     }
     if (!is_ulfm)
-        work(MPI_COMM_WORLD, state);
-    for (; is_ulfm; resume(state)) {
+        work(MPI_COMM_WORLD, state, step);
+    for (; is_ulfm; step = resume(state)) {
         MPI_Comm comm;
         const rg_status st = rg_set_mpi_comm(rg_world(ctx), &comm);
         if (st == RG_OK)
-            work(comm, state);
+            work(comm, state, step);
         else if (st != RG_ERR_PEER_LOST)
             check(st, "rg_set_mpi_comm");
     }

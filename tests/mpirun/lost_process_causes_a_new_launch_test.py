@@ -3,17 +3,18 @@ rank, of mpirun or of the agent is a new launch with all ranks in their order;
 no committed step is lost, no process or file of a launch outlives it, and the
 result is that of an undisturbed run. What an outer launcher has left in the
 environment is not handed on, what a person sets for the MPI is, and hosts come
-from no allocation around.
+from no allocation around. No rank of MPICH looks for hardware that is not here.
 
 Covers: mpirun/mpirun.c sweep.c ranks.c mpirun_line.c rank_cmd.c state_resume.c
-scratch.c slots.c plan.c flavour.c which_mpi.c capture.c elf.c
+scratch.c slots.c plan.c flavour.c fabric.c which_mpi.c capture.c elf.c
 """
 
+import glob
 import os
 import signal
 
 from house import UNTIL_FINISH, Job, claim, main, until
-from mpijob import (IS_LONG, MPI_ENV, SOLVER, check_value, launches,
+from mpijob import (FLAVOUR, IS_LONG, MPI_ENV, SOLVER, check_value, launches,
                     mpirun_of, need_solver, pids_of, scratch_of, shims_of,
                     variables_of, wait_launch)
 
@@ -24,6 +25,8 @@ OUTER = {"OMPI_COMM_WORLD_RANK": "7", "OMPI_COMM_WORLD_SIZE": "9",
 OWN = {"PMIX_MCA_gds": "hash", "MPIR_CVAR_ODD_EVEN_CLIQUES": "0",
        "SLURM_JOBID": "5", "SLURM_NODELIST": "n[1-2]",
        "SLURM_TASKS_PER_NODE": "2(x2)"}
+HARDWARE = ("/sys/class/infiniband/*", "/sys/class/cxi/*", "/dev/nvidia*",
+            "/dev/kfd", "/dev/dri/renderD*", "/dev/accel/*")
 
 
 def kill_rank(job):
@@ -36,6 +39,9 @@ def check_environment(rank):
              if found.get(name) == value]
     claim(not outer, f"{outer} of an outer launcher came to a rank")
     claim(OWN.items() <= found.items(), f"not all of {OWN} came to a rank")
+    if FLAVOUR == "mpich" and not any(map(glob.glob, HARDWARE)):
+        claim(found.get("UCX_TLS") == "tcp,self" and
+              "-pci" in found.get("HWLOC_COMPONENTS", ""), f"{found}")
 
 
 def kill_shim(job):

@@ -1,41 +1,73 @@
-/* Hardware that this host lacks: without a fabric Open MPI spends more
- * time looking for one, and listing all devices, than on the rest of its
- * start. */
+/* Hardware that this host lacks: without a fabric, and with no accelerator,
+ * an MPI spends more time looking for them, and listing all devices, than on
+ * the rest of its start. */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 
+#include "elastic/agent/mpirun/flavour.h"
+
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+typedef struct device {
+    const char *in, *begins;
+} device;
 
 /* InfiniBand, RoCE, EFA, Omni-Path and usNIC; Slingshot; Aries; BXI. */
-static const char *const classes[] = {"/sys/class/infiniband", "/sys/class/cxi",
-                                      "/sys/class/gni", "/sys/class/bxi"};
+static const device fabrics[] = {{"/sys/class/infiniband", ""},
+                                 {"/sys/class/cxi", ""},
+                                 {"/sys/class/gni", ""},
+                                 {"/sys/class/bxi", ""},
+                                 {NULL, NULL}};
 
-static bool has_entry(const char *path)
+/* A display of a server's management has no renderD. */
+static const device accelerators[] = {{"/dev", "nvidia"},
+                                      {"/dev", "kfd"},
+                                      {"/dev/dri", "renderD"},
+                                      {"/dev/accel", ""},
+                                      {NULL, NULL}};
+
+static bool has(const device *one)
 {
     bool has = false;
-    DIR *in = opendir(path);
-    for (const struct dirent *one;
-         !has && in != NULL && (one = readdir(in)) != NULL;)
-        has = one->d_name[0] != '.';
+    DIR *in = opendir(one->in);
+    for (const struct dirent *at;
+         !has && in != NULL && (at = readdir(in)) != NULL;)
+        has = at->d_name[0] != '.' &&
+              strncmp(at->d_name, one->begins, strlen(one->begins)) == 0;
     if (in != NULL)
         closedir(in);
     return has;
 }
 
-static bool has_fabric(void)
+static bool has_any(const device *of)
 {
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (has_entry(classes[i]))
+    for (; of->in != NULL; of++)
+        if (has(of))
             return true;
     return false;
 }
 
-/* A setting of the user's stays, and so does a flag of --mpirun. Ranks see all
- * devices again (rank_cmd.c). */
-void rg__fabric_set_variables(void)
+/* A setting of the user's stays, and so does a flag of --mpirun. Of hwloc's,
+ * ranks have what a flavour sets, and else see all devices (rank_cmd.c). */
+static void set(const char *const *variables)
 {
-    if (has_fabric())
+    for (const char *const *v = variables; *v != NULL; v++) {
+        char name[64];
+        const size_t n = strcspn(*v, "=");
+        snprintf(name, sizeof name, "%.*s", (int)n, *v);
+        setenv(name, *v + n + 1, 0);
+    }
+}
+
+void rg__fabric_set_variables(const rg__agent *a)
+{
+    const rg__flavour *mpi = a->params->flavour;
+    if (has_any(fabrics))
         return;
-    setenv("OMPI_MCA_pml", "^cm,ucx", 0);
+    if (!has_any(accelerators))
+        set(mpi->no_device);
+    set(mpi->no_fabric);
     setenv(RG__ENV_HWLOC, RG__HWLOC_NO_DEVICES, 0);
 }

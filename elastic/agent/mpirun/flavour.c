@@ -22,6 +22,7 @@
         "OMPI_FILE_", "OMPI_ARGV", "OMPI_COMMAND", "OMPI_MCA_initial_wdir"
 #define OMPI_LIBRARIES LIST("libmpi.so.40", "libmpi_mpifh.so.40")
 #define OMPI_COMMANDS  LIST("mpirun.openmpi", "mpirun")
+#define OMPI_NO_FABRIC LIST("OMPI_MCA_pml=^cm,ucx")
 /* It would take its hosts from the allocation that it runs in, and know none
  * of ours: of Slurm, PBS and the like. */
 #define ALLOCATIONS "slurm,tm,pbs,gridengine,lsf,flux,alps,loadleveler"
@@ -39,6 +40,8 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .rank = "OMPI_COMM_WORLD_RANK",
      .own = LIST(OMPI_OWN, PMIX_OWN, "OMPI_MCA_orte_", "OMPI_MCA_ess",
                  "OMPI_MCA_pmix", "OMPI_MCA_mpi_oversubscribe"),
+     .no_fabric = OMPI_NO_FABRIC,
+     .no_device = LIST(NULL),
      .places = PLACES({"/tmp", "OMPI_MCA_orte_tmpdir_base"},
                       {"/dev/shm", "OMPI_MCA_btl_vader_backing_directory"},
                       {"/dev/shm", "OMPI_MCA_osc_sm_backing_directory"},
@@ -60,6 +63,8 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
          LIST(OMPI_OWN, PMIX_OWN, "OMPI_WORLD_", "OMPI_LIBDIR_", "OMPI_TOOL_",
               "OMPI_VERSION", "OMPI_MCA_PREFIXES", "OMPI_MCA_num_",
               "OMPI_MCA_cpu_type", "PRTE_LAUNCHED", "PRTE_SHARED_FS"),
+     .no_fabric = OMPI_NO_FABRIC,
+     .no_device = LIST(NULL),
      .places = PLACES({"/tmp", "PRTE_MCA_prte_tmpdir_base"},
                       {"/dev/shm", "OMPI_MCA_btl_sm_backing_directory"},
                       {"/dev/shm", "OMPI_MCA_osc_sm_backing_directory"},
@@ -80,6 +85,11 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .rank = "PMI_RANK",
      .own =
          LIST("PMI_", "HYDI_", "MPI_LOCAL", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"),
+     .no_fabric = LIST(NULL),
+     /* Each rank lists the devices, and has UCX look for ways to carry data:
+      * TCP is left, for between hosts, as MPICH itself carries them inside. */
+     .no_device =
+         LIST("HWLOC_COMPONENTS=-pci,-linuxio,-gl,-opencl", "UCX_TLS=tcp,self"),
      .places = PLACES({"/dev/shm", "UCX_POSIX_DIR"})},
 };
 

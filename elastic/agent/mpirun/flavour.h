@@ -36,6 +36,8 @@ typedef struct rg__flavour {
                             with the code */
     const char *rank;    /* the variable with a process's rank in the world */
     const char *const *own; /* variables that its mpirun sets, as they begin */
+    const char *const *no_fabric; /* NAME=VALUE, on a host without a fabric, */
+    const char *const *no_device; /* and where it has no accelerator either */
     const rg__flavour_place *places;
 } rg__flavour;
 

@@ -197,7 +197,7 @@ static void run_helper(const rg__agent *a, char *const *argv, bool is_mpirun)
     if (is_mpirun)
         begin_stdin(a);
     rg__command_set_variables(a);
-    rg__fabric_set_variables();
+    rg__fabric_set_variables(a);
     sigemptyset(&empty);
     sigprocmask(SIG_SETMASK, &empty, NULL);
     signal(SIGPIPE, SIG_DFL);
@@ -304,19 +304,27 @@ static pid_t find_spared(const rg__agent *a)
     return h != NULL && has_time && may_know_code(a) ? h->pid : 0;
 }
 
+/* How a rank ends that was recalled counts for nothing. */
+static bool awaits_shim(const rg__agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].saved.child != 0 && !a->slot[i].saved.is_recalled)
+            return rg__now_ns() - a->launches->over_ns < SHIMS_NS;
+    return false;
+}
+
 /* All of it is killed again and again until nothing is left: a daemon may just
  * have forked. What a shim says of its rank's end is waited for, and no shim
- * that has said it. */
+ * that has said it, or need not. */
 static void sweep(void *arg)
 {
     rg__agent *a = arg;
     struct rg__launches *l = a->launches;
-    const bool are_free = are_slots_free(a);
     pid_t left;
-    const bool spares_shims = !are_free && rg__now_ns() - l->over_ns < SHIMS_NS;
     const pid_t spared = find_spared(a);
+    const bool spares_shims = spared != 0 || awaits_shim(a);
     const bool is_swept = rg__sweep_kill(a, spares_shims, spared, &left) == 0 &&
-                          are_free && l->helpers == NULL;
+                          are_slots_free(a) && l->helpers == NULL;
     if (rg__life_is_ending(a))
         return; /* which waits for what is left by rules of its own */
     if (!is_swept) {
@@ -355,7 +363,7 @@ static void end_launch(rg__agent *a)
         rg__slot_recall(&a->slot[i], 0);
     const pid_t spared = find_spared(a);
     kill_helpers(a, spared);
-    rg__sweep_kill(a, true, spared, &left);
+    rg__sweep_kill(a, spared != 0 || awaits_shim(a), spared, &left);
     rg__timer_set(l->sweep, SWEEP_NS);
 }
 

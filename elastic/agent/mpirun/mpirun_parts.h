@@ -56,9 +56,9 @@ void rg__scratch_make(const rg__agent *a);
 void rg__scratch_set_variables(const rg__agent *a);
 void rg__scratch_remove(const rg__agent *a);
 
-/* fabric.c: in a child, the variables by which the MPI looks for no fabric that
- * is not there. */
-void rg__fabric_set_variables(void);
+/* fabric.c: in a child, the variables by which the MPI looks for no fabric and
+ * no device that is not there. */
+void rg__fabric_set_variables(const rg__agent *a);
 
 /* proxies.c */
 void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n);
