@@ -111,17 +111,44 @@ static void print_waits(const json_t *status)
                rg__document_text(wait, "until"));
 }
 
+/* Workers of other hosts are shown without: run it there. */
+static void put_times(const json_t *worker, char step[RG__CELL],
+                      char waiting[RG__CELL])
+{
+    const json_t *ms = json_object_get(worker, "step_ms");
+    const json_t *share = json_object_get(worker, "waiting");
+    snprintf(step, RG__CELL, "-");
+    snprintf(waiting, RG__CELL, "-");
+    if (json_is_number(ms))
+        snprintf(step, RG__CELL, "%.2f ms", json_number_value(ms));
+    if (json_is_number(share))
+        snprintf(waiting, RG__CELL, "%.0f %%", 100 * json_number_value(share));
+}
+
+static void print_slowest(const json_t *status)
+{
+    const json_t *one = json_object_get(status, "slowest");
+    if (json_is_object(one))
+        printf("slowest: %s.%lld computes %.2f ms of a step, half of this "
+               "host's workers at most %.2f ms\n",
+               rg__document_text(one, "host"), rg__document_number(one, "slot"),
+               json_number_value(json_object_get(one, "busy_ms")),
+               json_number_value(json_object_get(one, "median_ms")));
+}
+
 /* A worker outside of the world has no rank. */
 static void print_worker(const json_t *host, const json_t *worker)
 {
     char name[160], rank[RG__CELL], pid[RG__CELL], step[RG__CELL];
+    char took[RG__CELL], waiting[RG__CELL];
     snprintf(name, sizeof name, "%s.%lld", rg__document_text(host, "id"),
              rg__document_number(worker, "slot"));
     rg__document_put_number(worker, "rank", rank);
     rg__document_put_number(worker, "pid", pid);
     rg__document_put_number(worker, "step", step);
-    printf("%-20s %5s %9s %12s  %s\n", name, rank, pid, step,
-           rg__document_text(worker, "state"));
+    put_times(worker, took, waiting);
+    printf("%-20s %5s %9s %12s %10s %8s  %s\n", name, rank, pid, step, took,
+           waiting, rg__document_text(worker, "state"));
 }
 
 static void print_hosts(const json_t *status)
@@ -132,8 +159,8 @@ static void print_hosts(const json_t *status)
     printf("\n%-20s %-20s %-9s %-6s %-5s %8s %10s\n", "host", "address",
            "state", "role", "etcd", "heard", "vault");
     json_array_foreach((json_t *)hosts, h, host) print_host(host);
-    printf("\n%-20s %5s %9s %12s  %s\n", "worker", "rank", "pid", "step",
-           "state");
+    printf("\n%-20s %5s %9s %12s %10s %8s  %s\n", "worker", "rank", "pid",
+           "step", "a step", "waiting", "state");
     json_array_foreach((json_t *)hosts, h, host)
         json_array_foreach(json_object_get(host, "workers"), w, worker)
             print_worker(host, worker);
@@ -200,6 +227,7 @@ static void print_tables(const json_t *status)
     print_notices(status);
     print_waits(status);
     print_hosts(status);
+    print_slowest(status);
     print_sets(status);
     print_changes(status);
 }

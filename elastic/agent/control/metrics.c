@@ -291,6 +291,33 @@ static void put_step_age(FILE *out, const rg__agent *a)
     put_value(out, newest < now ? (double)(now - newest) / 1e9 : 0);
 }
 
+typedef double (*time_of)(const rg__page *page);
+
+static double took_s(const rg__page *page)
+{
+    return (double)atomic_load(&page->step_took_ns) / 1e9;
+}
+
+static double waiting(const rg__page *page)
+{
+    const double waited = (double)atomic_load(&page->step_waited_ns) / 1e9;
+    return waited < took_s(page) ? waited / took_s(page) : 1;
+}
+
+/* No sample of a worker that has not ended a step. */
+static void put_times(FILE *out, const rg__agent *a, const char *name,
+                      const char *help, time_of of)
+{
+    put_head(out, name, "gauge", help);
+    for (int i = 0; i < a->params->slots; i++) {
+        const rg__page *page = a->slot[i].w.page;
+        if (page == NULL || atomic_load(&page->step_took_ns) == 0)
+            continue;
+        fprintf(out, "regroup_%s{slot=\"%d\"} ", name, i);
+        put_value(out, of(page));
+    }
+}
+
 static void put_changes(FILE *out, const rg__agent *a)
 {
     const rg__total total = rg__snapshot_total(&a->view);
@@ -334,6 +361,11 @@ char *rg__metrics(rg__agent *a)
     put_info(out, a);
     put_numbers(out, a);
     put_step_age(out, a);
+    put_times(out, a, "worker_step_seconds", "Mean time of a worker's steps.",
+              took_s);
+    put_times(out, a, "worker_waiting_ratio",
+              "Share of a step in which the worker waits for operations.",
+              waiting);
     put_changes(out, a);
     put_recoveries(out, a);
     if (fclose(out) == 0)

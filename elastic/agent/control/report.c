@@ -6,6 +6,7 @@
  * world, as the newest decision names them: their state is `unknown`. */
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/control/control_parts.h"
+#include "elastic/agent/control/step_times.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
 #include "elastic/agent/generation/generation.h"
@@ -86,12 +87,15 @@ static json_t *worker_json(const report *s, uint64_t host,
     const int rank = rank_of(s, id);
     const rg__slot *here = rg__slot_of(s->a, id);
     const bool has_page = here != NULL && here->w.page != NULL && r->is_alive;
-    return json_pack(
+    json_t *j = json_pack(
         "{s:o,s:i,s:o,s:i,s:s,s:o}", "rank",
         number_or_null(rank >= 0, (uint64_t)rank), "slot", (int)r->slot, "pid",
         pid_of(r), "start", (int)r->start, "state", state_of(r, rank), "step",
         number_or_null(has_page,
                        has_page ? atomic_load(&here->w.page->step) : 0));
+    if (j != NULL)
+        rg__step_times_add(has_page ? here : NULL, j);
+    return j;
 }
 
 /* -------------------------------------------------------------------- hosts */
@@ -337,7 +341,7 @@ char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole)
                       .is_whole = is_whole};
     json_t *j = json_pack(
         "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,"
-        "s:o,s:o}",
+        "s:o,s:o,s:o}",
         "job", a->params->job, "scope", is_whole ? "job" : "host", "generation",
         (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
         phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
@@ -350,7 +354,7 @@ char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole)
                                           : json_null(),
         "etcd", etcd_json(&s), "vault_bytes", (json_int_t)rg__vault_bytes(a),
         "checkpoint", checkpoint_json(&s), "waiting", rg__waits_json(a),
-        "notice", rg__notice_json(a));
+        "notice", rg__notice_json(a), "slowest", rg__step_times_slowest(a));
     char *text = j == NULL
                      ? NULL
                      : json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(13));
