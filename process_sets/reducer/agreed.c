@@ -37,6 +37,7 @@ static uint64_t digest_of_all(const rg_reducer *r)
     hash = rg__mix_bytes(hash, &p->sum, sizeof p->sum);
     hash = rg__mix_bytes(hash, &p->may_miss, sizeof p->may_miss);
     hash = rg__mix_bytes(hash, &p->bucket_bytes, sizeof p->bucket_bytes);
+    hash = rg__mix_bytes(hash, &p->adasum, sizeof p->adasum);
     hash = rg__mix_bytes(hash, &p->error_feedback, sizeof p->error_feedback);
     return rg__mix_bytes(hash, &p->scale, sizeof p->scale);
 }

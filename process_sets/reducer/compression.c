@@ -38,6 +38,10 @@ rg_status rg__reducer_check(const rg_reducer_params *p)
                         "rg_reducer_params.top_k is %g; give the part of a "
                         "tensor that travels, above 0 and up to 1",
                         p->top_k);
+    if (p->adasum && p->compression != RG_COMPRESS_NONE)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_reducer_params asks for Adasum and for a "
+                        "compression; ask for one of them");
     return RG_OK;
 }
 
@@ -54,7 +58,8 @@ void rg__tensor_choose(const rg_reducer *r, rg__tensor *t,
 {
     const bool is_wide = t->type == RG_F32 || t->type == RG_F64;
     const bool is_long = t->count > UINT32_MAX;
-    t->wire = !is_wide || (is_long && compression == RG_COMPRESS_TOP_K)
+    t->wire = !is_wide || r->params.adasum ||
+                      (is_long && compression == RG_COMPRESS_TOP_K)
                   ? RG_COMPRESS_NONE
                   : compression;
     t->kept = t->wire == RG_COMPRESS_TOP_K ? kept_of(r, t->count) : 0;

@@ -91,6 +91,17 @@ void rg__tensor_put(rg__tensor *t);
 rg_status rg__tensor_get(const rg_reducer *r, const rg__bucket *b,
                          const rg__tensor *t);
 
+/* adasum.c: of each vector, in place; collective over the set. A scale of 0
+ * is 1. */
+typedef struct rg__vector {
+    void *data;
+    uint64_t count;
+    rg_type type;
+} rg__vector;
+rg_status rg__adasum(rg_set *set, rg__vector *vector, int n, double scale);
+
+bool rg__is_float(rg_type type);
+
 /* agreed.c; collective over the set. Do all ranks have equal tensors? Those
  * that have joined are not asked: *are_all_p. */
 uint64_t rg__reducer_digest(const rg__tensor *t);

@@ -80,7 +80,7 @@ static rg_status make_tensor_room(rg_reducer *r)
     return RG_OK;
 }
 
-static bool is_float(rg_type type)
+bool rg__is_float(rg_type type)
 {
     return type == RG_F32 || type == RG_F64 || type == RG_F16 ||
            type == RG_BF16;
@@ -89,7 +89,7 @@ static bool is_float(rg_type type)
 rg_status rg_reducer_add(rg_reducer *r, const char *name, void *data,
                          uint64_t count, rg_type type, int *index_p)
 {
-    if (r == NULL || name == NULL || count == 0 || !is_float(type) ||
+    if (r == NULL || name == NULL || count == 0 || !rg__is_float(type) ||
         strlen(name) >= RG__TENSOR_NAME_MAX || count > PTRDIFF_MAX / 16)
         return rg__fail(RG_ERR_INVALID,
                         "rg_reducer_add needs a reducer, a name of at most 63 "
@@ -305,6 +305,8 @@ static void start_bucket(rg_reducer *r, rg__bucket *b)
 /* Lock held. */
 static void start_complete(rg_reducer *r)
 {
+    if (r->params.adasum)
+        return; /* it begins when all are there */
     while (r->next < r->buckets && r->bucket[r->next].missing == 0)
         start_bucket(r, &r->bucket[r->next++]);
 }
@@ -339,7 +341,8 @@ rg_status rg_reducer_ready(rg_reducer *r, int index)
     if (st != RG_OK)
         return st;
     rg__tensor *t = &r->tensor[index];
-    rg__tensor_put(t);
+    if (!r->params.adasum)
+        rg__tensor_put(t);
     pthread_mutex_lock(&r->lock);
     r->order[r->ordered++] = index;
     r->bucket[t->bucket].missing--;
@@ -347,6 +350,12 @@ rg_status rg_reducer_ready(rg_reducer *r, int index)
     st = r->st == RG_OK ? RG_OK : rg__fail(r->st, "%s", r->why);
     pthread_mutex_unlock(&r->lock);
     return st;
+}
+
+static void make_zero(const rg_reducer *r, const rg__tensor *t)
+{
+    memset(r->params.adasum ? t->data : t->slot, 0,
+           (size_t)rg__tensor_bytes(t));
 }
 
 /* What is not ready counts as zeros. Returns the first such tensor, or -1. */
@@ -357,8 +366,7 @@ static int end_with_zeros(rg_reducer *r)
     for (int i = r->n - 1; i >= 0; i--)
         if (!r->tensor[i].is_ready) {
             first = i;
-            memset(r->tensor[i].slot, 0,
-                   (size_t)rg__tensor_bytes(&r->tensor[i]));
+            make_zero(r, &r->tensor[i]);
             r->bucket[r->tensor[i].bucket].missing--;
         }
     start_complete(r);
@@ -385,6 +393,20 @@ static void wait_and_copy(rg_reducer *r)
     }
 }
 
+static rg_status add_adaptively(rg_reducer *r)
+{
+    rg__vector *v = calloc((size_t)r->n, sizeof *v);
+    if (v == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for Adasum");
+    for (int i = 0; i < r->n; i++) {
+        const rg__tensor *t = &r->tensor[i];
+        v[i] = (rg__vector){t->data, t->count, t->type};
+    }
+    const rg_status st = rg__adasum(r->set, v, r->n, r->params.scale);
+    free(v);
+    return st;
+}
+
 rg_status rg_reducer_finish(rg_reducer *r)
 {
     rg__reducer_verdict verdict = {0};
@@ -397,6 +419,8 @@ rg_status rg_reducer_finish(rg_reducer *r)
     const rg_status started =
         rg__reducer_verdict_start(r, missing, wants_plan(r), &verdict);
     note(r, started);
+    if (r->params.adasum)
+        note(r, add_adaptively(r));
     wait_and_copy(r);
     if (started == RG_OK)
         note(r, rg__reducer_verdict_wait(r, &verdict, &is_plan_due));

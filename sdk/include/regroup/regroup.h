@@ -696,6 +696,8 @@ typedef struct rg_reducer_params {
                            step; costs a copy of the tensors */
     double top_k;       /* TOP_K: this part of a tensor, one element at least;
                            0: 0.01 */
+    int adasum;         /* 1: rg_adasum of each tensor instead of a sum or an
+                           average, when the step ends; no compression */
 } rg_reducer_params;
 
 /* Make a reducer for a set, which is borrowed until rg_reducer_destroy; local.
@@ -763,6 +765,35 @@ typedef struct rg_reducer_info {
 
 RG_API rg_status rg_reducer_info_get(const rg_reducer *reducer,
                                      rg_reducer_info *info);
+
+/* Adasum of count elements of every rank, in place: the sum of gradients that
+ * are orthogonal, the average of those that are equal, and what lies between
+ * for others. Ranks are combined in pairs, then pairs of pairs. For types of
+ * floats; halves are computed in float32. Collective over the set, on any
+ * number of ranks; equal bits on all. A rank that has joined adds nothing. */
+RG_API rg_status rg_adasum(rg_set *set, void *data, uint64_t count,
+                           rg_type type);
+
+/* Rows of a table: row i belongs to place at[i]. */
+typedef struct rg_rows {
+    size_t size;
+    uint64_t n;
+    uint64_t *at;
+    void *rows;
+} rg_rows;
+
+/* Sparse gradients: add up rows of a table, n of them on this rank (0 is
+ * allowed), each of width elements of a type of floats, and of place at[i] in
+ * the table. Every rank gets all rows that some rank gave, in rising order of
+ * their places and each once: rows of one place are added up in double, in the
+ * order of ranks, and rounded once. op is RG_SUM or RG_AVG, which divides by
+ * the size of the set. *rows_p is the caller's, for rg_rows_free. Collective
+ * over the set; a rank that has joined gives none. ERR_MISMATCH: ranks differ
+ * in width or type. ERR_INVALID: on this rank only. */
+RG_API rg_status rg_allreduce_rows(rg_set *set, const uint64_t *at,
+                                   const void *rows, uint64_t n, uint64_t width,
+                                   rg_type type, rg_op op, rg_rows **rows_p);
+RG_API void rg_rows_free(rg_rows *rows); /* NULL is allowed */
 
 /* ----------------------------------------------------------------- state */
 

@@ -193,7 +193,12 @@ class ReducerParams(Sized):
     _fields_ = [("size", c_size_t), ("sum", c_int), ("may_miss", c_int),
                 ("bucket_bytes", c_uint64), ("scale", c_double),
                 ("compression", c_int), ("error_feedback", c_int),
-                ("top_k", c_double)]
+                ("top_k", c_double), ("adasum", c_int)]
+
+
+class Rows(Sized):
+    _fields_ = [("size", c_size_t), ("n", c_uint64),
+                ("at", POINTER(c_uint64)), ("rows", c_void_p)]
 
 
 class ReducerInfo(Sized):
@@ -216,6 +221,7 @@ STRUCTS: dict[str, typing.Any] = {
     "rg_state_params": StateParams, "rg_buffer_params": BufferParams,
     "rg_save_params": SaveParams, "rg_sampler_params": SamplerParams,
     "rg_reducer_params": ReducerParams, "rg_reducer_info": ReducerInfo,
+    "rg_rows": Rows,
     "rg_device_params": DeviceParams, "rg_device_info": DeviceInfo}
 
 TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
@@ -324,6 +330,11 @@ FUNCTIONS = {
     "rg_reducer_ready": (c_int, [c_void_p, c_int]),
     "rg_reducer_finish": (c_int, [c_void_p]),
     "rg_reducer_info_get": (c_int, [c_void_p, _params["rg_reducer_info"]]),
+    "rg_adasum": (c_int, [c_void_p, c_void_p, c_uint64, c_int]),
+    "rg_allreduce_rows": (c_int, [c_void_p, _p(c_uint64), c_void_p, c_uint64,
+                                  c_uint64, c_int, c_int,
+                                  _p(_params["rg_rows"])]),
+    "rg_rows_free": (None, [_params["rg_rows"]]),
     "rg_state_create": (c_int, [c_void_p, _params["rg_state_params"],
                                 _handle_p]),
     "rg_state_destroy": (None, [c_void_p]),

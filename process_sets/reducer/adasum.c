@@ -1,0 +1,332 @@
+/* Adasum: of two gradients a and b it is
+ *
+ *   (1 - a.b / 2 a.a) a + (1 - a.b / 2 b.b) b
+ *
+ * that is their sum where they are orthogonal and their average where they are
+ * equal. Ranks are combined in pairs, then pairs of pairs; where they are no
+ * power of two, the ranks beyond it are combined with the first ones before.
+ *
+ * The result is a sum of the ranks' vectors with a factor for each, and the
+ * factors follow from the products of all pairs. So ranks deal their vectors
+ * out for these products, each computes those of its part, and an allreduce of
+ * the vectors times their factors is the result. With ranks that have joined
+ * all ranks get all vectors instead, by allreduces; an absent one is zeros,
+ * which change nothing. Products are made in double. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_sets/reducer/reducer.h"
+#include "sdk/base/fail.h"
+#include "sdk/transport/half.h"
+
+#define CHUNK ((uint64_t)1 << 18) /* elements that are dealt out at a time */
+
+typedef struct work {
+    rg_set *set;
+    int size, rank;
+    const rg__vector *vector;
+    int n;
+    rg_type type;    /* F64, or F32 for all others */
+    bool are_all;    /* no rank has joined */
+    uint64_t total;  /* elements of all vectors */
+    double *product; /* of each vector: size x size */
+    char *mine;      /* a chunk, padded */
+    char *all;       /* rows of ranks: a chunk of each, or a part of it */
+} work;
+
+static size_t size_of(const work *w)
+{
+    return rg_type_size(w->type);
+}
+
+/* -------------------------------------------------- elements of all vectors */
+
+typedef void (*piece_fn)(work *w, int i, void *data, char *at, uint64_t count);
+
+/* Call fn for the pieces of vectors that elements [begin, begin + count) of all
+ * are; `at` is where they are in a chunk. */
+static void each_piece(work *w, uint64_t begin, uint64_t count, char *at,
+                       piece_fn fn)
+{
+    uint64_t first = 0;
+    for (int i = 0; i < w->n; first += w->vector[i++].count) {
+        const rg__vector *v = &w->vector[i];
+        const uint64_t from = begin > first ? begin - first : 0;
+        const uint64_t end = begin + count > first ? begin + count - first : 0;
+        const uint64_t to = end < v->count ? end : v->count;
+        if (from < to)
+            fn(w, i, (char *)v->data + from * rg_type_size(v->type),
+               at + (first + from - begin) * size_of(w), to - from);
+    }
+}
+
+static void widen(work *w, int i, void *data, char *at, uint64_t count)
+{
+    const rg_type type = w->vector[i].type;
+    if (type == w->type)
+        memcpy(at, data, (size_t)count * size_of(w));
+    else
+        rg__half_widen(type, (float *)(void *)at, data, (size_t)count);
+}
+
+static void narrow(work *w, int i, void *data, char *at, uint64_t count)
+{
+    const rg_type type = w->vector[i].type;
+    if (type == w->type)
+        memcpy(data, at, (size_t)count * size_of(w));
+    else
+        rg__half_narrow(type, data, (const float *)(void *)at, (size_t)count);
+}
+
+/* ----------------------------------------------------------------- products */
+
+static double dot(const work *w, const char *a, const char *b, uint64_t count)
+{
+    double sum = 0;
+    if (w->type == RG_F64)
+        for (uint64_t k = 0; k < count; k++)
+            sum += ((const double *)(const void *)a)[k] *
+                   ((const double *)(const void *)b)[k];
+    else
+        for (uint64_t k = 0; k < count; k++)
+            sum += (double)((const float *)(const void *)a)[k] *
+                   (double)((const float *)(const void *)b)[k];
+    return sum;
+}
+
+/* Elements in a row of a chunk. */
+static uint64_t row_count(const work *w)
+{
+    const uint64_t most = w->total < CHUNK ? w->total : CHUNK;
+    return w->are_all ? most / (uint64_t)w->size + 1 : most;
+}
+
+/* `at` is in the row of rank 0. */
+static void add_products(work *w, int i, void *data, char *at, uint64_t count)
+{
+    const uint64_t row = row_count(w) * size_of(w);
+    double *product = w->product + (size_t)i * (size_t)(w->size * w->size);
+    (void)data;
+    for (int a = 0; a < w->size; a++)
+        for (int b = a; b < w->size; b++)
+            product[a * w->size + b] +=
+                dot(w, at + (uint64_t)a * row, at + (uint64_t)b * row, count);
+}
+
+/* Part r of the chunk goes to rank r. */
+static rg_status deal(work *w, uint64_t begin, uint64_t count)
+{
+    const uint64_t part = row_count(w);
+    const uint64_t from = part * (uint64_t)w->rank;
+    const rg_status st = rg_alltoall(w->set, w->mine, w->all, part, w->type);
+    if (st == RG_OK && from < count)
+        each_piece(w, begin + from, count - from < part ? count - from : part,
+                   w->all, add_products);
+    return st;
+}
+
+static rg_status bring_together(work *w, uint64_t begin, uint64_t count)
+{
+    const uint64_t row = row_count(w) * size_of(w);
+    const uint64_t bytes = row * (uint64_t)w->size; /* of 4 each */
+    memset(w->all, 0, (size_t)bytes);
+    memcpy(w->all + row * (uint64_t)w->rank, w->mine,
+           (size_t)count * size_of(w));
+    const rg_status st =
+        rg_allreduce(w->set, w->all, w->all, bytes / 4, RG_U32, RG_BOR);
+    if (st == RG_OK)
+        each_piece(w, begin, count, w->all, add_products);
+    return st;
+}
+
+static uint64_t chunk_at(const work *w, uint64_t begin)
+{
+    return w->total - begin < CHUNK ? w->total - begin : CHUNK;
+}
+
+static rg_status make_products(work *w)
+{
+    const uint64_t products = (uint64_t)(w->n * w->size) * (uint64_t)w->size;
+    rg_status st = RG_OK;
+    for (uint64_t at = 0; at < w->total && st == RG_OK; at += CHUNK) {
+        const uint64_t count = chunk_at(w, at);
+        each_piece(w, at, count, w->mine, widen);
+        st = w->are_all ? deal(w, at, count) : bring_together(w, at, count);
+    }
+    if (st != RG_OK || !w->are_all)
+        return st;
+    return rg_allreduce(w->set, w->product, w->product, products, RG_F64,
+                        RG_SUM);
+}
+
+/* ------------------------------------------------------------------ factors */
+
+/* Vectors of some ranks, each times its factor, added up. */
+typedef struct tree {
+    const double *product;
+    int size;
+    double *factor;
+    int *group;
+} tree;
+
+static double product_of(const tree *t, int a, int b)
+{
+    double sum = 0;
+    for (int i = 0; i < t->size; i++)
+        for (int j = 0; j < t->size && t->group[i] == a; j++)
+            if (t->group[j] == b)
+                sum += t->factor[i] * t->factor[j] *
+                       t->product[(i < j ? i : j) * t->size + (i < j ? j : i)];
+    return sum;
+}
+
+static double factor_of(double ab, double aa)
+{
+    return aa <= 0 ? 1 : 1 - ab / (2 * aa);
+}
+
+static void combine(tree *t, int a, int b)
+{
+    const double ab = product_of(t, a, b);
+    const double of_a = factor_of(ab, product_of(t, a, a));
+    const double of_b = factor_of(ab, product_of(t, b, b));
+    for (int i = 0; i < t->size; i++)
+        if (t->group[i] == a || t->group[i] == b) {
+            t->factor[i] *= t->group[i] == a ? of_a : of_b;
+            t->group[i] = a;
+        }
+}
+
+static void make_factors(tree *t)
+{
+    int power = 1;
+    while (2 * power <= t->size)
+        power *= 2;
+    for (int i = 0; i < t->size; i++) {
+        t->factor[i] = 1;
+        t->group[i] = i;
+    }
+    for (int i = power; i < t->size; i++)
+        combine(t, i - power, i);
+    for (int apart = 1; apart < power; apart *= 2)
+        for (int i = 0; i < power; i += 2 * apart)
+            combine(t, i, i + apart);
+}
+
+/* This rank's factor of each vector comes to the vector's first product. */
+static rg_status choose_factors(work *w)
+{
+    const size_t n = (size_t)w->size;
+    tree t = {.size = w->size,
+              .factor = calloc(n, sizeof *t.factor),
+              .group = calloc(n, sizeof *t.group)};
+    const bool is_made = t.factor != NULL && t.group != NULL;
+    for (int i = 0; i < w->n && is_made; i++) {
+        double *product = w->product + (size_t)i * n * n;
+        t.product = product;
+        make_factors(&t);
+        product[0] = t.factor[w->rank];
+    }
+    free(t.factor);
+    free(t.group);
+    return is_made ? RG_OK : rg__fail(RG_ERR_MEMORY, "no memory for Adasum");
+}
+
+static void multiply(work *w, int i, void *data, char *at, uint64_t count)
+{
+    const double factor = w->product[(size_t)i * (size_t)(w->size * w->size)];
+    widen(w, i, data, at, count);
+    if (w->type == RG_F64)
+        for (uint64_t k = 0; k < count; k++)
+            ((double *)(void *)at)[k] *= factor;
+    else
+        for (uint64_t k = 0; k < count; k++) {
+            float *x = (float *)(void *)at + k;
+            *x = (float)((double)*x * factor);
+        }
+}
+
+static rg_status add_up(work *w, double scale)
+{
+    const rg_op_params params = {.size = sizeof params, .postscale = scale};
+    rg_status st = RG_OK;
+    for (uint64_t at = 0; at < w->total && st == RG_OK; at += CHUNK) {
+        const uint64_t count = chunk_at(w, at);
+        rg_req *req = NULL;
+        each_piece(w, at, count, w->mine, multiply);
+        st = rg_allreduce_start(w->set, w->mine, w->mine, count, w->type,
+                                RG_SUM, &params, &req);
+        if (st == RG_OK)
+            st = rg_wait(&req, -1);
+        if (st == RG_OK)
+            each_piece(w, at, count, w->mine, narrow);
+    }
+    return st;
+}
+
+/* -------------------------------------------------------------------- whole */
+
+static rg_status make_memory(work *w)
+{
+    const size_t n = (size_t)w->size, row = (size_t)row_count(w) * size_of(w);
+    w->product = calloc((size_t)w->n * n * n, sizeof *w->product);
+    w->mine = calloc(CHUNK + n, size_of(w));
+    w->all = malloc(n * row);
+    return w->product == NULL || w->mine == NULL || w->all == NULL
+               ? rg__fail(RG_ERR_MEMORY, "no memory for Adasum")
+               : RG_OK;
+}
+
+/* Vectors of one type of work. */
+static rg_status add(rg_set *set, const rg__vector *vector, int n, rg_type type,
+                     double scale)
+{
+    int64_t there = 1;
+    work w = {.set = set, .vector = vector, .n = n, .type = type};
+    rg_status st = rg_allreduce(set, &there, &there, 1, RG_I64, RG_SUM);
+    if (st != RG_OK)
+        return st;
+    w.size = rg_set_size(set);
+    w.rank = rg_set_rank(set);
+    w.are_all = there == w.size;
+    for (int i = 0; i < n; i++)
+        w.total += vector[i].count;
+    st = make_memory(&w);
+    if (st == RG_OK)
+        st = make_products(&w);
+    if (st == RG_OK)
+        st = choose_factors(&w);
+    if (st == RG_OK)
+        st = add_up(&w, scale);
+    free(w.product);
+    free(w.mine);
+    free(w.all);
+    return st;
+}
+
+rg_status rg__adasum(rg_set *set, rg__vector *vector, int n, double scale)
+{
+    rg__vector *of_one = calloc((size_t)n, sizeof *of_one);
+    rg_status st = RG_OK;
+    if (of_one == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for Adasum");
+    for (int is_double = 0; is_double < 2 && st == RG_OK; is_double++) {
+        int of = 0;
+        for (int i = 0; i < n; i++)
+            if ((vector[i].type == RG_F64) == is_double)
+                of_one[of++] = vector[i];
+        if (of > 0)
+            st = add(set, of_one, of, is_double ? RG_F64 : RG_F32, scale);
+    }
+    free(of_one);
+    return st;
+}
+
+rg_status rg_adasum(rg_set *set, void *data, uint64_t count, rg_type type)
+{
+    rg__vector v = {data, count, type};
+    if (set == NULL || (data == NULL && count > 0) || !rg__is_float(type))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_adasum needs a set, data, and a type of floats");
+    return rg__adasum(set, &v, 1, 0);
+}
