@@ -418,7 +418,7 @@ class InPlace:
 
 def is_program(pid, name):
     with contextlib.suppress(OSError):
-        return program_of(pid).startswith(name[:15])
+        return (program_of(pid) or "").startswith(name[:15])
     return False
 
 

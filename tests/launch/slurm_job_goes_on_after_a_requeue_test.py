@@ -1,10 +1,10 @@
 """In an allocation of a real Slurm, two nodes on this machine: the script of
 deploy/slurm starts the agents as steps of the job, and after SIGTERM, as Slurm
 sends it before the time limit, the job saves, is queued again, and goes on to
-the end. munge, slurmctld and slurmd are this test's own: ports, key, socket and
+the end. A program of MPI is launched there with --mpi, and saves. munge, slurmctld and slurmd are this test's own: ports, key, socket and
 directories.
 
-Covers: deploy/slurm/job.sh allocation.c"""
+Covers: deploy/slurm/job.sh allocation.c mpirun_line.c"""
 
 import contextlib
 import os
@@ -12,9 +12,14 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 
 from house import BUILD, SOURCE, claim, fault_free, main, skip, until
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "mpirun"))
+# pylint: disable=wrong-import-position
+from mpijob import FINAL, HOSTS_ENV, SOLVER, value_after  # noqa: E402
 
 TRAINING = ("--steps", "600", "--step-ms", "10")
 # Debian's packages, unpacked and not installed, will do as well.
@@ -40,12 +45,19 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerType=sched/backfill
+TaskProlog={top}/prolog
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port[1]} CPUs=2
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port[2]} CPUs=2
 PartitionName=all Nodes=n1,n2 Default=YES State=UP
 """
+# Both nodes are this machine, and mpirun has to tell them apart.
+PROLOG = """#!/bin/sh
+echo export REGROUP_ADVERTISE=127.0.0.${SLURMD_NODENAME#n}
+"""
+LOOPBACK = {"OMPI_MCA_btl_tcp_if_include": "lo",
+            "OMPI_MCA_oob_tcp_if_include": "lo"}
 
 
 def program(*names):
@@ -81,11 +93,16 @@ class Slurm:
             file.write(CONFIG.format(top=top, plugins=plugins,
                                      host=socket.gethostname().split(".")[0],
                                      port=free_ports(3)))
+        with open(os.path.join(top, "prolog"), "w", encoding="ascii",
+                  opener=lambda path, flags: os.open(path, flags, 0o700)) \
+                as file:
+            file.write(PROLOG)
         key = os.path.join(top, "munge.key")
         with open(key, "wb", opener=lambda path, flags:
                   os.open(path, flags, 0o600)) as file:
             file.write(os.urandom(128))
-        self.env = {**os.environ, "SLURM_CONF": self.config,
+        self.env = {**os.environ, **HOSTS_ENV, **LOOPBACK,
+                    "SLURM_CONF": self.config,
                     "PATH": ":".join([*PATH, os.path.join(BUILD, "bin"),
                                       os.environ["PATH"]]),
                     "LD_LIBRARY_PATH": f"{library}:{plugins}"}
@@ -126,35 +143,75 @@ class Slurm:
                 one.kill()
 
 
-def go_on(slurm):
-    out, saved = os.path.join(slurm.top, "out"), os.path.join(slurm.top, "ck")
-    deploy = os.path.join(SOURCE, "deploy/slurm")
+class Submitted:
+    """A job of the script, with a task on each node."""
 
-    def text():
+    def __init__(self, slurm, name, *words):
+        self.slurm = slurm
+        self.out, self.saved = (os.path.join(slurm.top, name + end)
+                                for end in (".out", ".saved"))
+        os.mkdir(self.saved)
+        said = slurm.run("sbatch", "--nodes=2", "--ntasks-per-node=1", "-o",
+                         self.out, os.path.join(SOURCE, "deploy/slurm/job.sh"),
+                         "--checkpoint-dir", self.saved, *words)
+        self.id = re.search(r"Submitted batch job (\d+)", said)
+        claim(self.id, said)
+
+    def text(self):
         with contextlib.suppress(FileNotFoundError), \
-                open(out, encoding="utf-8") as file:
+                open(self.out, encoding="utf-8") as file:
             return file.read()
         return ""
 
-    os.mkdir(saved)
-    said = slurm.run("sbatch", "--nodes=2", "--ntasks-per-node=2", "-o", out,
-                     os.path.join(deploy, "job.sh"), "--min", "2",
-                     "--checkpoint-dir", saved, "--checkpoint-every", "20",
-                     os.path.join(BUILD, "tests", "trainer"), *TRAINING,
-                     "--load")
-    job = re.search(r"Submitted batch job (\d+)", said)
-    claim(job, said)
-    until(lambda: os.listdir(saved), 30, "a checkpoint")
-    slurm.run("scancel", "--batch", "--signal=TERM", job[1])
-    until(lambda: "exit code 143" in text(), 30, "an end")
-    until(lambda: "PD" in slurm.run("squeue", "-h", "-o", "%t"), 30,
-          "the job is queued again")
-    # Slurm lets it wait for two minutes.
-    slurm.run("scontrol", "update", f"JobId={job[1]}", "StartTime=now")
-    until(lambda: "is done; exit code 0" in text(), 60, "the end")
-    claim("loaded step" in text(), f"no checkpoint is loaded:\n{text()}")
-    final = set(re.findall(r"final step (\d+) state ([0-9a-f]+)", text()))
-    claim(final == {fault_free(*TRAINING)}, f"{final}:\n{text()}")
+    def is_queued(self):
+        return "PD" in self.slurm.run("squeue", "-h", "-o", "%t", "-j",
+                                      self.id[1])
+
+    def stop(self):
+        """It saves, and is queued again."""
+        self.slurm.run("scancel", "--batch", "--signal=TERM", self.id[1])
+        until(lambda: "exit code 143" in self.text(), 30, "an end")
+        until(self.is_queued, 30, "the job is queued again")
+
+    def begin_again(self):
+        """Slurm would let it wait for two minutes."""
+        self.slurm.run("scontrol", "update", f"JobId={self.id[1]}",
+                       "StartTime=now")
+
+    def wait_saved(self):
+        until(lambda: os.listdir(self.saved), 30, "a checkpoint")
+
+    def finish(self):
+        until(lambda: "is done; exit code 0" in self.text(), 60, "the end")
+
+
+def go_on(slurm):
+    job = Submitted(slurm, "trains", "--min", "2", "--checkpoint-every", "20",
+                    os.path.join(BUILD, "tests", "trainer"), *TRAINING,
+                    "--load")
+    job.wait_saved()
+    job.stop()
+    job.begin_again()
+    job.finish()
+    text = job.text()
+    claim("loaded step" in text, f"no checkpoint is loaded:\n{text}")
+    final = set(re.findall(r"final step (\d+) state ([0-9a-f]+)", text))
+    claim(final == {fault_free(*TRAINING)}, f"{final}:\n{text}")
+
+
+def launch(slurm):
+    finish = os.path.join(slurm.top, "finish")
+    job = Submitted(slurm, "solves", "--mpi", "-n", "2", "--checkpoint-every",
+                    "10", SOLVER, finish)
+    job.wait_saved()
+    with open(finish, "w", encoding="ascii"):
+        pass
+    job.finish()
+    text = job.text()
+    claim("launch 1: 2 ranks on n1:1 n2:1" in text, text)
+    final = FINAL.findall(text)
+    claim(len(final) == 1 and int(final[0][1], 16) ==
+          value_after(int(final[0][0]), 2), f"{final}:\n{text}")
 
 
 def test():
@@ -167,6 +224,8 @@ def test():
     try:
         slurm = Slurm(top)
         go_on(slurm)
+        if os.path.exists(SOLVER):
+            launch(slurm)
     finally:
         if slurm is not None:
             slurm.end()
