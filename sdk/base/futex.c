@@ -18,9 +18,7 @@
 #endif
 
 #define SLICE_NS     (2 * RG__MS) /* without futex_waitv */
-#define PAUSE_ROUNDS 200
-#define YIELD_ROUNDS 20
-#define CROWD_ROUNDS 60
+#define CROWD_FACTOR 3
 #define CROWD_YIELDS 64
 #define SWITCH_NS    (RG__MS / 500)
 
@@ -98,7 +96,7 @@ void rg__bell_ring(rg__bell *bell)
  * without pausing first, and for longer, since each yield lets them go on. A
  * poll that took long has let them run already (MPI may yield by itself): then
  * poll again. */
-void rg__yield(void)
+static void yield(void)
 {
     static _Thread_local uint64_t last;
     const uint64_t before = rg__now_ns();
@@ -120,14 +118,26 @@ static void pause_once(void)
 #endif
 }
 
-int rg__spin(uint32_t round)
+const rg__wait_policy rg__wait_usual = {
+    .pauses = 200, .yields = 20, .sleep_ns = 5 * RG__MS};
+
+void rg__rest(const rg__wait_policy *p)
+{
+    if (p->keeps_processor)
+        pause_once();
+    else
+        yield();
+}
+
+int rg__spin(const rg__wait_policy *p, uint32_t round)
 {
     const bool is_crowded =
+        !p->keeps_processor &&
         atomic_load_explicit(&crowd, memory_order_relaxed) > 0;
-    if (round < PAUSE_ROUNDS && !is_crowded)
+    if (round < p->pauses && !is_crowded)
         pause_once();
-    else if (round < PAUSE_ROUNDS + (is_crowded ? CROWD_ROUNDS : YIELD_ROUNDS))
-        rg__yield();
+    else if (round < p->pauses + (is_crowded ? CROWD_FACTOR : 1) * p->yields)
+        rg__rest(p);
     else
         return 0;
     return 1;

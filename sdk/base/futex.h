@@ -7,6 +7,7 @@
 #define RG_BASE_FUTEX_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct rg__bell {
@@ -33,12 +34,26 @@ void rg__futex_wait_any(const rg__word *words, int n, uint64_t timeout_ns);
 
 void rg__futex_wake(_Atomic uint32_t *word);
 
-/* The k-th round of looking at memory that has not changed yet: the first
- * rounds pause, the next ones yield the processor; returns 0 once it is time
- * to sleep. If others want the processor it only yields. */
-int rg__spin(uint32_t round);
+/* How a thread waits: it looks, sleeps, and looks again when it is rung. Yields
+ * help peers that share the processor, but other programs take it for a whole
+ * slice of the scheduler's, so a thread that needs it soon may keep it. */
+typedef struct rg__wait_policy {
+    uint32_t pauses;   /* looks with a pause between them, */
+    uint32_t yields;   /* then with yields; if others want the processor, these
+                            at once, and three times as many */
+    uint64_t poll_ns;  /* then further looks for so long, 0: none; */
+    uint64_t sleep_ns; /* then it sleeps for so long at a time */
+    bool keeps_processor; /* it pauses where it would yield */
+} rg__wait_policy;
 
-/* Let others have the processor, unless they had it since the last time. */
-void rg__yield(void);
+extern const rg__wait_policy rg__wait_usual;
+
+/* The k-th look at memory that has not changed yet; returns 0 when there have
+ * been enough of pauses and yields. */
+int rg__spin(const rg__wait_policy *policy, uint32_t round);
+
+/* Between two further looks: let others have the processor, unless they had it
+ * since the last time. */
+void rg__rest(const rg__wait_policy *policy);
 
 #endif

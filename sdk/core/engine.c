@@ -23,8 +23,6 @@
 #include "sdk/base/fail.h"
 
 /* It polls for some rounds only (request.c); the sleep is a safety net. */
-static const rg__wait_policy own_policy = {.sleep_ns = 5 * RG__MS};
-
 /* ------------------------------------------------------------ life and lock */
 
 rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)
@@ -36,7 +34,7 @@ rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)
     pthread_mutex_init(&e->turn, NULL);
     e->page = page;
     atomic_init(&e->references, 1);
-    atomic_init(&e->wait, &own_policy);
+    atomic_init(&e->wait, &rg__wait_usual);
     rg__watchdog_configure(e);
     *engine_p = e;
     return RG_OK;
@@ -64,7 +62,7 @@ static void await_zero(_Atomic uint32_t *count)
         if (seen == 0)
             return;
         const rg__word word = {count, seen};
-        if (!rg__spin(round++))
+        if (!rg__spin(&rg__wait_usual, round++))
             rg__futex_wait_any(&word, 1, RG__MS);
     }
 }
@@ -310,7 +308,7 @@ rg_status rg__engine_enter(rg__engine *e, rg__channel *world,
         atomic_store(&e->is_left_alone, transport->is_for_all != NULL &&
                                             !transport->is_for_all(comm));
         atomic_store(&e->wait, transport->wait.sleep_ns != 0 ? &transport->wait
-                                                             : &own_policy);
+                                                             : &rg__wait_usual);
         atomic_store(&e->generation, boot->generation);
     }
     rg__engine_unlock(e);

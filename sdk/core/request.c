@@ -24,22 +24,21 @@ static uint64_t left_until(uint64_t deadline)
 }
 
 #define LOOK_ROUNDS 32
-#define POLL_FACTOR 4 /* with a poll_ns, so many times the rounds */
 
-static uint64_t poll_ns(const rg__engine *e)
+static const rg__wait_policy *policy_of(const rg__engine *e)
 {
-    return atomic_load_explicit(&e->wait, memory_order_acquire)->poll_ns;
+    return atomic_load_explicit(&e->wait, memory_order_acquire);
 }
 
 /* Poll on instead of sleeping? *since_p: since when; 0: since now. */
 static bool still_polls(const rg__engine *e, uint64_t *since_p)
 {
-    if (poll_ns(e) == 0)
+    if (policy_of(e)->poll_ns == 0)
         return false;
     const uint64_t now = rg__now_ns();
     if (*since_p == 0)
         *since_p = now;
-    return now - *since_p < poll_ns(e);
+    return now - *since_p < policy_of(e)->poll_ns;
 }
 
 /* Nothing has moved for some rounds. */
@@ -49,7 +48,7 @@ static void yield_or_sleep(rg_req *req, uint64_t left, uint64_t *since_p)
         rg__engine_sleep_for(req->engine, req, left);
         return;
     }
-    rg__yield();
+    rg__rest(policy_of(req->engine));
     rg__watchdog_look(req->engine);
 }
 
@@ -69,7 +68,6 @@ static void count_wait(rg__engine *e, uint64_t began_ns)
 static void help(rg_req *req, uint64_t deadline, uint64_t *began_p)
 {
     rg__engine *e = req->engine;
-    const uint32_t looks = poll_ns(e) != 0 ? POLL_FACTOR : 1;
     uint32_t round = 0, rounds = 0;
     uint64_t since = 0;
     while (!rg__req_is_done(req)) {
@@ -88,7 +86,7 @@ static void help(rg_req *req, uint64_t deadline, uint64_t *began_p)
         if (moved) {
             round = 0;
             since = 0;
-        } else if (!rg__spin(round++ / looks)) {
+        } else if (!rg__spin(policy_of(e), round++)) {
             yield_or_sleep(req, left, &since);
         } else if (round % LOOK_ROUNDS ==
                    0) { /* rounds are long on a busy host */

@@ -285,6 +285,6 @@ void rg__engine_sleep(rg__engine *e, uint32_t wake_seen, uint32_t round,
         sleep_on_wake(e, wake, timeout_ns);
         return;
     }
-    if (!rg__spin(round < e->fruitless ? round : e->fruitless))
+    if (!rg__spin(&rg__wait_usual, round < e->fruitless ? round : e->fruitless))
         sleep_on_bell(e, wake, timeout_ns);
 }

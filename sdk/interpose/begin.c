@@ -3,9 +3,11 @@
 #include "sdk/interpose/interpose.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sysexits.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -13,6 +15,11 @@
 
 rg__chosen rg__chosen_here;
 int rg__interpose_keyval = MPI_KEYVAL_INVALID;
+rg__wait_policy rg__interpose_wait = {
+    .pauses = 200,
+    .yields = 20,
+    .poll_ns = 2 * RG__MS,
+    .sleep_ns = RG__MS / 10}; /* nothing rings for MPI */
 MPI_Request rg__interpose_never = MPI_REQUEST_NULL;
 
 static int self_keyval = MPI_KEYVAL_INVALID;
@@ -110,6 +117,28 @@ static int prepare(void)
     return code;
 }
 
+/* Where each rank of a host has a processor, MPI does not yield, and a rank
+ * that did would lose its processor to any other program. */
+static int choose_wait(void)
+{
+    MPI_Comm here;
+    cpu_set_t mine, all;
+    int n = 0;
+    int code = PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0,
+                                    MPI_INFO_NULL, &here);
+    if (code != MPI_SUCCESS)
+        return code;
+    CPU_ZERO(&mine);
+    CPU_ZERO(&all);
+    sched_getaffinity(0, sizeof mine, &mine);
+    PMPI_Comm_size(here, &n);
+    code =
+        PMPI_Allreduce(&mine, &all, (int)sizeof mine, MPI_BYTE, MPI_BOR, here);
+    rg__interpose_wait.keeps_processor = n <= CPU_COUNT(&all);
+    PMPI_Comm_free(&here);
+    return code;
+}
+
 static void warn_of_difference(int32_t all, int32_t some)
 {
     int rank;
@@ -137,6 +166,8 @@ static int begin(void)
     if (all[0] == 0)
         return MPI_SUCCESS;
     code = prepare();
+    if (code == MPI_SUCCESS)
+        code = choose_wait();
     if (code == MPI_SUCCESS)
         rg__chosen_here = (rg__chosen){.on = all[0], .always = all[1]};
     return code;

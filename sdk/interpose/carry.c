@@ -10,8 +10,6 @@
 #include "sdk/base/page.h"
 
 #define MPI_ROUNDS 64              /* of looking at memory, and one of MPI */
-#define POLL_NS    (2 * RG__MS)    /* before sleeping */
-#define SLEEP_NS   (RG__MS / 10)   /* at a time: nothing rings for MPI */
 #define LOOK_NS    (1000 * RG__MS) /* at the processes that are waited for */
 
 typedef struct waiting {
@@ -68,7 +66,7 @@ static rg_status sleep_a_little(rg__native_set *set)
     atomic_store(&bell->wants, rg__set_bit(0));
     const rg_status st = comm->transport->test(comm);
     if (st == RG_IN_PROGRESS)
-        rg__futex_wait_any(&word, 1, SLEEP_NS);
+        rg__futex_wait_any(&word, 1, rg__interpose_wait.sleep_ns);
     atomic_store(&bell->wants, 0);
     return st;
 }
@@ -80,8 +78,8 @@ static rg_status wait_longer(rg__native_set *set, waiting *w)
     if (w->since_ns == 0)
         w->since_ns = now;
     move_mpi();
-    if (now - w->since_ns < POLL_NS) {
-        rg__yield();
+    if (now - w->since_ns < rg__interpose_wait.poll_ns) {
+        rg__rest(&rg__interpose_wait);
         return RG_IN_PROGRESS;
     }
     const rg_status st = look_at_peers(set, w);
@@ -104,7 +102,7 @@ static rg_status run(rg__native_set *set, const rg__coll *coll)
         if (comm->moves != moves) {
             round = 0;
             w.since_ns = 0;
-        } else if (!rg__spin(round++)) {
+        } else if (!rg__spin(&rg__interpose_wait, round++)) {
             st = wait_longer(set, &w);
         } else if (round % MPI_ROUNDS == 0) {
             move_mpi();

@@ -37,6 +37,7 @@ bool rg__choice_suits(rg__kind kind, int n);
 /* begin.c: of this process; nothing before MPI_Init and after MPI_Finalize. */
 extern rg__chosen rg__chosen_here;
 extern int rg__interpose_keyval;
+extern rg__wait_policy rg__interpose_wait;
 extern MPI_Request rg__interpose_never; /* it completes at MPI_Finalize */
 /* A call of that kind has been made, over native or not. */
 void rg__interpose_count(rg__kind kind, bool is_native);

@@ -177,12 +177,6 @@ typedef struct rg__boot {
     void *broken_arg; /* of both */
 } rg__boot;
 
-/* How a thread waits: it polls for that long without success, then sleeps for
- * that long, or until something rings, before it polls again. */
-typedef struct rg__wait_policy {
-    uint64_t poll_ns, sleep_ns;
-} rg__wait_policy;
-
 /* A member that starts no more operations. */
 typedef enum rg__gone {
     RG__IS_HERE,
@@ -260,7 +254,7 @@ typedef struct rg__transport {
     /* May the calling thread, which is a program's? NULL: each may. */
     bool (*admits)(rg__comm *world);
 
-    rg__wait_policy wait; /* sleep_ns 0: the engine's own */
+    rg__wait_policy wait; /* sleep_ns 0: the usual one */
 
     /* Is memory of the operation in flight also used by a library that does not
      * stop when it is given up? Then that memory is never freed. NULL: no. */

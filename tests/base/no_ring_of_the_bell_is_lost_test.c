@@ -18,7 +18,7 @@ static _Atomic uint32_t ball;
 static void await_ball(rg__bell *bell, uint32_t want)
 {
     for (uint32_t round = 0; atomic_load(&ball) != want;) {
-        if (rg__spin(round++))
+        if (rg__spin(&rg__wait_usual, round++))
             continue;
         round = 0;
         atomic_store(&bell->wants, 1);

@@ -1,7 +1,7 @@
-"""bench_interposer and bench_interposer_apps print a time of MPI and one of the
-interposed call in each row.
+"""bench_interposer, bench_interposer_apps and bench_skew print a time of MPI and
+one of the interposed call in each row.
 
-Covers: bench_interposer.c bench_interposer_apps.c"""
+Covers: bench_interposer.c bench_interposer_apps.c bench_skew.c"""
 
 import os
 import re
@@ -12,11 +12,12 @@ from house import BUILD, SOURCE, claim, main
 sys.path.insert(0, os.path.join(SOURCE, "tests", "mpi"))
 import run  # pylint: disable=wrong-import-position
 
-ROW = re.compile(r"^\w.{19} +\d+ +[\d.]+ +[\d.]+ +[\d.]+ \(", re.M)
+ROW = re.compile(r" +[-\d.]+ +[-\d.]+ +[\d.]+ \(")
 
 
 def test():
-    for name, rows in ("bench_interposer", 6), ("bench_interposer_apps", 8):
+    for name, rows in (("bench_interposer", 6), ("bench_interposer_apps", 8),
+                       ("bench_skew", 5)):
         words = [BUILD + "/bin/regroup", "mpirun-preload", "--interpose",
                  "all:always", f"{BUILD}/bin/{name}-openmpi", "1", "allreduce"]
         code, out, err = run.run("openmpi", 2, words)

@@ -590,7 +590,7 @@ static rg_status wait_for(rg__device *d, const rg__ticket *t,
         const uint64_t now = rg__now_ns();
         if (now >= deadline_ns)
             return RG_IN_PROGRESS;
-        if (rg__spin(round))
+        if (rg__spin(&rg__wait_usual, round))
             continue;
         const struct timespec pause = {
             .tv_nsec = now - begun < SOON_NS ? SHORT_NS : LONG_NS};
