@@ -123,8 +123,19 @@ static rg_status create_comm(uint32_t id, int n, rg__mpi **c_p)
     return RG_OK;
 }
 
+static void warn_of_level(const rg__boot *boot)
+{
+    if (boot->rank == 0 && boot->size > 1 && !rg__mpi_are_multiple())
+        rg__log(RG__WARN, "mpi",
+                "MPI came up below MPI_THREAD_MULTIPLE: operations of several "
+                "steps go on only while the program is inside a call of "
+                "Regroup, and other ranks wait for that; ask MPI_Init_thread "
+                "for MPI_THREAD_MULTIPLE");
+}
+
 static rg_status mpi_open(const rg__boot *boot, rg__comm **comm_p)
 {
+    warn_of_level(boot);
     rg__mpi *c = NULL;
     rg_status st = create_comm(0, boot->size, &c);
     if (st != RG_OK)

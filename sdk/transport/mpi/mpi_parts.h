@@ -42,6 +42,8 @@ void rg__mpi_hand_over_pset(const char *pset);
 /* May the calling thread call MPI? May the Regroup thread? */
 bool rg__mpi_may_call(void);
 bool rg__mpi_is_multiple(void);
+/* Do Regroup threads call MPI on all ranks? The same on all of them. */
+bool rg__mpi_are_multiple(void);
 
 /* MPI is initialised, and not finalised, or the world is a session's. */
 bool rg__mpi_is_up(void);

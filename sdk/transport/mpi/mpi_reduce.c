@@ -153,8 +153,10 @@ static rg_status set_aside(rg__mpi *c)
         if (st != RG_OK)
             return st;
     }
-    const uint64_t now =
-        at_most(c->part - c->done, RG__WORK_BYTES / rg_type_size(c->coll.type));
+    const uint64_t piece = rg__mpi_are_multiple()
+                               ? RG__WORK_BYTES / rg_type_size(c->coll.type)
+                               : c->part; /* the caller may not come again */
+    const uint64_t now = at_most(c->part - c->done, piece);
     rg__copy(c->scratch + bytes_of(c, c->done),
              send + bytes_of(c, c->at + c->done), bytes_of(c, now));
     c->done += now;
@@ -537,10 +539,19 @@ static bool goes_together(const rg__mpi *c)
                                bytes <= TOGETHER && bytes * others <= HEARD);
 }
 
+/* Below MPI_THREAD_MULTIPLE no thread of Regroup's takes an operation from one
+ * stage to the next while the program is inside MPI, which goes on with its own
+ * by itself in any call. In an allreduce other ranks wait for that. */
+static bool is_left_to_mpi(const rg__mpi *c)
+{
+    return c->coll.kind == RG__ALLREDUCE && !rg__mpi_are_multiple() &&
+           !goes_together(c);
+}
+
 static rg_status begin(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
-    const bool is_few = c->n <= RG__MPI_FEW;
+    const bool is_few = c->n <= RG__MPI_FEW && !is_left_to_mpi(c);
     const bool is_ours = c->n <= RG__SOURCES_MAX && depends_on_order(o);
     const bool by_mpi = !is_few && !is_scatter(c) && mpi_has(o) && !is_ours;
     if (!by_mpi && c->n > RG__SOURCES_MAX)
@@ -548,7 +559,7 @@ static rg_status begin(rg__mpi *c)
                         "transport mpi has this operation, type or scale for "
                         "sets of up to %d members, and %s has %d",
                         RG__SOURCES_MAX, rg__set_words(c->id).text, c->n);
-    if (is_few && goes_pairwise(c))
+    if (is_few && rg__mpi_are_multiple() && goes_pairwise(c))
         return begin_pairwise(c);
     if (is_few && goes_to_root(c))
         return begin_to_root(c);

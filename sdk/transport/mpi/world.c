@@ -24,6 +24,7 @@ static struct world {
     MPI_Errhandler handler; /* of the communicator that it was made from */
     int keyval;             /* of the attribute of MPI_COMM_SELF */
     int level;
+    bool is_multiple; /* that is MPI_THREAD_MULTIPLE on all ranks */
     int rank;
     bool is_ours;     /* rg_init has initialised MPI */
     bool is_handed;   /* handed is one */
@@ -69,6 +70,11 @@ bool rg__mpi_is_up(void)
     MPI_Initialized(&is_initialised);
     MPI_Finalized(&is_finalised);
     return is_initialised && !is_finalised;
+}
+
+bool rg__mpi_are_multiple(void)
+{
+    return world.is_multiple;
 }
 
 bool rg__mpi_is_multiple(void)
@@ -281,18 +287,22 @@ static rg_status find_host(rg__launched *mine)
 /* What each process publishes for the others of its host. */
 typedef struct shown {
     rg__pid pid;
+    int32_t level;
     int32_t host_leader;
 } shown;
 
 static rg_status watch_all(const rg__launched *mine, shown *all, rg__pid *pids)
 {
-    const shown own = {rg__watch_me(), mine->host_leader};
+    const shown own = {rg__watch_me(), world.level, mine->host_leader};
     const rg_status st = rg__mpi_gather(&own, sizeof own, all);
     if (st != RG_OK)
         return st;
-    for (int r = 0; r < mine->size; r++)
+    world.is_multiple = true;
+    for (int r = 0; r < mine->size; r++) {
+        world.is_multiple &= all[r].level == MPI_THREAD_MULTIPLE;
         if (all[r].host_leader == mine->host_leader)
             pids[r] = all[r].pid;
+    }
     return rg__watch_world(pids, mine->size);
 }
 
