@@ -544,8 +544,8 @@ static bool goes_together(const rg__mpi *c)
  * by itself in any call. In an allreduce other ranks wait for that. */
 static bool is_left_to_mpi(const rg__mpi *c)
 {
-    return c->coll.kind == RG__ALLREDUCE && !rg__mpi_are_multiple() &&
-           !goes_together(c);
+    return c->n > 1 && c->coll.kind == RG__ALLREDUCE &&
+           !rg__mpi_are_multiple() && !goes_together(c);
 }
 
 static rg_status begin(rg__mpi *c)
