@@ -17,6 +17,8 @@
  *   REDUCE_SCATTER   a rank's slice is its part of the result: they stay */
 #include "sdk/transport/reduce.h"
 
+#include <string.h>
+
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/mpi_comm.h"
@@ -548,12 +550,30 @@ static bool is_left_to_mpi(const rg__mpi *c)
            !rg__mpi_are_multiple() && !goes_together(c);
 }
 
-static rg_status begin(rg__mpi *c)
+/* MPICH 4.0 takes the largest number of an unsigned type for -1. */
+static bool mpi_compares(const rg__coll *o)
+{
+    uint64_t least = 0, most = UINT64_MAX;
+    const bool is_unsigned =
+        o->type == RG_U8 || o->type == RG_U32 || o->type == RG_U64;
+    if (!is_unsigned || (o->op != RG_MIN && o->op != RG_MAX))
+        return true;
+    return MPI_Reduce_local(&least, &most, 1, rg__mpi_type(o->type), MPI_MIN) ==
+               MPI_SUCCESS &&
+           memcmp(&least, &most, rg_type_size(o->type)) == 0;
+}
+
+static bool goes_by_mpi(const rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
-    const bool is_few = c->n <= RG__MPI_FEW && !is_left_to_mpi(c);
     const bool is_ours = c->n <= RG__SOURCES_MAX && depends_on_order(o);
-    const bool by_mpi = !is_few && !is_scatter(c) && mpi_has(o) && !is_ours;
+    return !is_scatter(c) && mpi_has(o) && !is_ours && mpi_compares(o);
+}
+
+static rg_status begin(rg__mpi *c)
+{
+    const bool is_few = c->n <= RG__MPI_FEW && !is_left_to_mpi(c);
+    const bool by_mpi = !is_few && goes_by_mpi(c);
     if (!by_mpi && c->n > RG__SOURCES_MAX)
         return rg__fail(RG_ERR_UNSUPPORTED,
                         "transport mpi has this operation, type or scale for "

@@ -1,0 +1,41 @@
+/* MIN and MAX compare the elements as their type says: in sets so large that
+ * MPI itself may do it, and below MPI_THREAD_MULTIPLE, where it does. MPICH 4.0
+ * compares unsigned numbers as if they were signed.
+ *
+ * Covers: mpi_reduce.c */
+#include "tests/mpi/mpi_check.h"
+
+#define MOST 3000
+
+static rg_ctx *ctx;
+static int rank, size;
+
+/* Rank 0 has the small number, all others the largest of that type. */
+#define CLAIM(T, type, small, large)                                           \
+    do {                                                                       \
+        static T in[MOST], out[MOST];                                          \
+        for (int i = 0; i < MOST; i++)                                         \
+            in[i] = rank == 0 ? (small) : (large);                             \
+        CHECK_OK(rg_allreduce(rg_world(ctx), in, out, MOST, type, RG_MIN));    \
+        CHECK(out[0] == (small) && out[MOST - 1] == (small));                  \
+        CHECK_OK(rg_allreduce(rg_world(ctx), in, out, MOST, type, RG_MAX));    \
+        CHECK(out[0] == (large) && out[MOST - 1] == (large));                  \
+    } while (0)
+
+int main(void)
+{
+    MPI_Init(NULL, NULL);
+    CHECK_OK(rg_init(NULL, &ctx));
+    rank = rg_rank(ctx);
+    size = rg_size(ctx);
+    CHECK(size > 1);
+    CLAIM(uint8_t, RG_U8, 3, UINT8_MAX);
+    CLAIM(uint32_t, RG_U32, 3, UINT32_MAX);
+    CLAIM(uint64_t, RG_U64, 3, UINT64_MAX);
+    CLAIM(int8_t, RG_I8, -3, INT8_MAX);
+    CLAIM(int32_t, RG_I32, -3, INT32_MAX);
+    CLAIM(int64_t, RG_I64, -3, INT64_MAX);
+    CHECK_OK(rg_finalize(ctx));
+    MPI_Finalize();
+    return 0;
+}
