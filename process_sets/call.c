@@ -97,17 +97,23 @@ static double scale_of(double scale)
 
 rg_status rg__call_set_op(rg__call *c, rg_op op)
 {
-    if ((int)op < RG_SUM || (int)op > RG_BXOR)
+    if ((int)op < RG_SUM || (int)op > RG_MAXLOC)
         return rg__fail(RG_ERR_INVALID, "%s: there is no op %d", c->what,
                         (int)op);
     if (!rg_op_has(op, c->start.coll.type))
         return rg__fail(RG_ERR_INVALID,
                         "%s: op %s does not go with %s; see rg_op in regroup.h",
                         c->what, rg__op_name(op),
-                        c->start.coll.type == RG_BOOL ? "BOOL" : "floats");
+                        rg__type_name(c->start.coll.type));
     c->start.coll.op = op;
     c->start.coll.prescale = scale_of(c->params.prescale);
     c->start.coll.postscale = scale_of(c->params.postscale);
+    if (rg__type_is_pair(c->start.coll.type) &&
+        (c->start.coll.prescale != 0 || c->start.coll.postscale != 0))
+        return rg__fail(RG_ERR_INVALID,
+                        "%s: pairs take no scale; scale the values before or "
+                        "after it",
+                        c->what);
     return RG_OK;
 }
 

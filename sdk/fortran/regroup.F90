@@ -31,11 +31,12 @@ module regroup_base
         RG_ADVICE_NONE = 0, RG_ADVICE_RETRY = 1, RG_ADVICE_FIX = 2, &
         RG_ADVICE_RESYNC = 3, RG_ADVICE_RESTORE = 4, RG_ADVICE_ABORT = 5
     integer(c_int), parameter, public :: &
-        RG_U8 = 0, RG_I32 = 1, RG_I64 = 2, RG_F32 = 3, RG_F64 = 4
+        RG_U8 = 0, RG_I32 = 1, RG_I64 = 2, RG_F32 = 3, RG_F64 = 4, &
+        RG_F32_I32 = 11, RG_F64_I32 = 12, RG_I32_I32 = 13, RG_I64_I32 = 14
     integer(c_int), parameter, public :: &
         RG_SUM = 0, RG_AVG = 1, RG_MIN = 2, RG_MAX = 3, RG_PROD = 4, &
         RG_LAND = 5, RG_LOR = 6, RG_LXOR = 7, RG_BAND = 8, RG_BOR = 9, &
-        RG_BXOR = 10
+        RG_BXOR = 10, RG_MINLOC = 11, RG_MAXLOC = 12
     integer(c_int), parameter, public :: &
         RG_REPLICATED = 0, RG_SHARDED = 1, RG_LOCAL = 2
     integer(c_int), parameter, public :: RG_HOST = 0, RG_DEVICE = 1

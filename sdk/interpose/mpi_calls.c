@@ -86,6 +86,58 @@ static void *element(const void *p, MPI_Count i, MPI_Datatype type)
 
 /* -------------------------------------------------------------- reductions */
 
+/* MPI's elements have gaps that native's fill: the program's bytes there
+ * stay. */
+static bool has_gaps(const facts *f, MPI_Datatype type)
+{
+    int bytes = 0;
+    PMPI_Type_size(type, &bytes);
+    return (size_t)bytes != rg_type_size(f->coll.type);
+}
+
+/* Of count elements, what MPI has of each. */
+static void copy_elements(const facts *f, void *to, const void *from,
+                          MPI_Datatype type)
+{
+    const size_t step = rg_type_size(f->coll.type);
+    const size_t all = (size_t)f->coll.count * step;
+    int bytes = 0;
+    PMPI_Type_size(type, &bytes);
+    if (!has_gaps(f, type)) {
+        memcpy(to, from, all);
+        return;
+    }
+    for (size_t at = 0; at < all; at += step)
+        memcpy((char *)to + at, (const char *)from + at, (size_t)bytes);
+}
+
+/* By way of other memory. */
+static int carry_aside(facts *f, const void *send, void *recv,
+                       MPI_Datatype type)
+{
+    const bool has_result =
+        f->coll.kind != RG__REDUCE || f->set->rank == f->coll.root;
+    void *result =
+        malloc((size_t)f->coll.count * rg_type_size(f->coll.type) + 1);
+    if (result == NULL) {
+        PMPI_Comm_call_errhandler(f->comm, MPI_ERR_NO_MEM);
+        return MPI_ERR_NO_MEM;
+    }
+    const int code = carry(f, send, result);
+    if (code == MPI_SUCCESS && has_result)
+        copy_elements(f, recv, result, type);
+    free(result);
+    return code;
+}
+
+static int carry_reduction(facts *f, const void *send, void *recv,
+                           MPI_Datatype type)
+{
+    const void *from = send == MPI_IN_PLACE ? recv : send;
+    return has_gaps(f, type) ? carry_aside(f, from, recv, type)
+                             : carry(f, from, recv);
+}
+
 static bool allreduce(const void *send, void *recv, MPI_Count count,
                       MPI_Datatype type, MPI_Op op, MPI_Comm comm, int *code_p)
 {
@@ -94,7 +146,7 @@ static bool allreduce(const void *send, void *recv, MPI_Count count,
         type, op, comm);
     if (passes(&f))
         return false;
-    *code_p = carry(&f, send == MPI_IN_PLACE ? recv : send, recv);
+    *code_p = carry_reduction(&f, send, recv, type);
     return true;
 }
 
@@ -108,24 +160,11 @@ static bool reduce(const void *send, void *recv, MPI_Count count,
         count, type, op, comm);
     if (passes(&f))
         return false;
-    *code_p = carry(&f, send == MPI_IN_PLACE ? recv : send, recv);
+    *code_p = carry_reduction(&f, send, recv, type);
     return true;
 }
 
 /* MPI's result in place lies at the start of recv, native's at its part. */
-static int reduce_in_place(facts *f, void *recv, uint64_t bytes)
-{
-    void *result = malloc((size_t)bytes);
-    if (result == NULL) {
-        PMPI_Comm_call_errhandler(f->comm, MPI_ERR_NO_MEM);
-        return MPI_ERR_NO_MEM;
-    }
-    const int code = carry(f, recv, result);
-    if (code == MPI_SUCCESS)
-        memcpy(recv, result, (size_t)bytes);
-    free(result);
-    return code;
-}
 
 static bool reduce_scatter(const void *send, void *recv, MPI_Count count,
                            MPI_Datatype type, MPI_Op op, MPI_Comm comm,
@@ -136,10 +175,8 @@ static bool reduce_scatter(const void *send, void *recv, MPI_Count count,
         count, type, op, comm);
     if (passes(&f))
         return false;
-    *code_p = send == MPI_IN_PLACE
-                  ? reduce_in_place(&f, recv,
-                                    f.coll.count * rg_type_size(f.coll.type))
-                  : carry(&f, send, recv);
+    *code_p = send == MPI_IN_PLACE ? carry_aside(&f, recv, recv, type)
+                                   : carry_reduction(&f, send, recv, type);
     return true;
 }
 

@@ -1,12 +1,19 @@
 /* MPI's predefined types and ops as those of native, for reductions. What is
- * not in the tables goes to MPI: pairs, complex and long double, 16 bits, and
- * types and ops of the program. */
+ * not in the tables goes to MPI: complex and long double, 16 bits, and types
+ * and ops of the program. */
 #include "sdk/interpose/interpose.h"
 
 #include "regroup/regroup.h"
 
 /* Which ops a type has in MPI. */
-typedef enum numbers { SIGNED, UNSIGNED, FLOATING, LOGICAL, BYTES } numbers;
+typedef enum numbers {
+    SIGNED,
+    UNSIGNED,
+    FLOATING,
+    LOGICAL,
+    BYTES,
+    PAIRS
+} numbers;
 
 #define MOST 40
 
@@ -47,6 +54,16 @@ static void know(MPI_Datatype type, numbers sort)
     types[n_types++] = (struct known_type){type, native, sort};
 }
 
+/* A pair lies in memory as native's does. */
+static void know_pair(MPI_Datatype type, rg_type native)
+{
+    MPI_Aint lower, extent;
+    if (type != MPI_DATATYPE_NULL && n_types < MOST &&
+        PMPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS &&
+        lower == 0 && (size_t)extent == rg_type_size(native))
+        types[n_types++] = (struct known_type){type, native, PAIRS};
+}
+
 /* Those that programs use most come first. Sizes of Fortran's depend on how
  * MPI was built. */
 void rg__types_begin(void)
@@ -72,6 +89,13 @@ void rg__types_begin(void)
         know(cardinals[i], UNSIGNED);
     know(MPI_C_BOOL, LOGICAL);
     know(MPI_BYTE, BYTES);
+    know_pair(MPI_DOUBLE_INT, RG_F64_I32);
+    know_pair(MPI_FLOAT_INT, RG_F32_I32);
+    know_pair(MPI_2INT, RG_I32_I32);
+    know_pair(MPI_LONG_INT, RG_I64_I32);
+    know_pair(MPI_2DOUBLE_PRECISION, RG_F64_F64);
+    know_pair(MPI_2REAL, RG_F32_F32);
+    know_pair(MPI_2INTEGER, RG_I32_I32);
 }
 
 static bool op_of(MPI_Op op, rg_op *op_p)
@@ -79,10 +103,11 @@ static bool op_of(MPI_Op op, rg_op *op_p)
     const struct {
         MPI_Op op;
         rg_op native;
-    } ops[] = {{MPI_SUM, RG_SUM},   {MPI_MAX, RG_MAX},   {MPI_MIN, RG_MIN},
-               {MPI_PROD, RG_PROD}, {MPI_LAND, RG_LAND}, {MPI_LOR, RG_LOR},
-               {MPI_LXOR, RG_LXOR}, {MPI_BAND, RG_BAND}, {MPI_BOR, RG_BOR},
-               {MPI_BXOR, RG_BXOR}};
+    } ops[] = {
+        {MPI_SUM, RG_SUM},   {MPI_MAX, RG_MAX},       {MPI_MIN, RG_MIN},
+        {MPI_PROD, RG_PROD}, {MPI_LAND, RG_LAND},     {MPI_LOR, RG_LOR},
+        {MPI_LXOR, RG_LXOR}, {MPI_BAND, RG_BAND},     {MPI_BOR, RG_BOR},
+        {MPI_BXOR, RG_BXOR}, {MPI_MINLOC, RG_MINLOC}, {MPI_MAXLOC, RG_MAXLOC}};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (ops[i].op == op) {
             *op_p = ops[i].native;
@@ -93,6 +118,8 @@ static bool op_of(MPI_Op op, rg_op *op_p)
 
 static bool goes_with(rg_op op, numbers sort)
 {
+    if (sort == PAIRS || op == RG_MINLOC || op == RG_MAXLOC)
+        return sort == PAIRS && (op == RG_MINLOC || op == RG_MAXLOC);
     const bool is_logical = op == RG_LAND || op == RG_LOR || op == RG_LXOR;
     const bool is_bitwise = op == RG_BAND || op == RG_BOR || op == RG_BXOR;
     switch (sort) {

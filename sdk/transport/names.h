@@ -20,7 +20,13 @@
     X(U64, 8, "u64")                                                           \
     X(F16, 2, "f16")                                                           \
     X(BF16, 2, "bf16")                                                         \
-    X(BOOL, 1, "bool")
+    X(BOOL, 1, "bool")                                                         \
+    X(F32_I32, 8, "f32_i32")                                                   \
+    X(F64_I32, 16, "f64_i32")                                                  \
+    X(I32_I32, 8, "i32_i32")                                                   \
+    X(I64_I32, 16, "i64_i32")                                                  \
+    X(F32_F32, 8, "f32_f32")                                                   \
+    X(F64_F64, 16, "f64_f64")
 
 #define RG__OPS(X)                                                             \
     X(SUM, "sum")                                                              \
@@ -33,11 +39,15 @@
     X(LXOR, "lxor")                                                            \
     X(BAND, "band")                                                            \
     X(BOR, "bor")                                                              \
-    X(BXOR, "bxor")
+    X(BXOR, "bxor")                                                            \
+    X(MINLOC, "minloc")                                                        \
+    X(MAXLOC, "maxloc")
 
 /* "?" for an unknown number: a member may have posted anything. */
 RG_INNER const char *rg__kind_name(uint64_t kind);
 const char *rg__type_name(uint64_t type);
+/* A value and an index. */
+RG_INNER bool rg__type_is_pair(rg_type type);
 const char *rg__op_name(uint64_t op);
 
 #endif

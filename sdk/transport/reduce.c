@@ -9,6 +9,7 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/transport/half.h"
+#include "sdk/transport/names.h"
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) &&                    \
     !defined(__SANITIZE_ADDRESS__)
@@ -77,6 +78,54 @@ BITS(u8)
 BITS(u32)
 BITS(u64)
 
+/* Pairs, packed like rg_f64_i32 and its siblings, padding included. */
+#define PAIR(name, V, I, ...)                                                  \
+    typedef struct __attribute__((packed, may_alias)) name {                   \
+        V value;                                                               \
+        I index;                                                               \
+        __VA_ARGS__                                                            \
+    } name
+
+PAIR(f32_i32, float, int32_t, );
+PAIR(f64_i32, double, int32_t, int32_t unused;);
+PAIR(i32_i32, int32_t, int32_t, );
+PAIR(i64_i32, int64_t, int32_t, int32_t unused;);
+PAIR(f32_f32, float, float, );
+PAIR(f64_f64, double, double, );
+
+#define NEVER(v)   0
+#define LESS(v, w) ((v) < (w))
+#define MORE(v, w) ((v) > (w))
+
+/* NaN first, then by value, then by index: a total order but for pairs whose
+ * parts are equal, so the result does not depend on who adds what first. */
+#define PAIR_LOOP(name, P, IS_NAN, BEFORE)                                     \
+    static void name(void *out, const void *a, const void *b, size_t n)        \
+    {                                                                          \
+        P *o = out;                                                            \
+        const P *x = a, *y = b;                                                \
+        for (size_t i = 0; i < n; i++) {                                       \
+            const bool nan_x = IS_NAN(x[i].value), nan_y = IS_NAN(y[i].value); \
+            const bool is_y = nan_x != nan_y                   ? nan_y         \
+                              : BEFORE(y[i].value, x[i].value) ? true          \
+                              : BEFORE(x[i].value, y[i].value)                 \
+                                  ? false                                      \
+                                  : y[i].index < x[i].index;                   \
+            o[i] = is_y ? y[i] : x[i];                                         \
+        }                                                                      \
+    }
+
+#define PAIR_LOOPS(P, IS_NAN)                                                  \
+    PAIR_LOOP(minloc_##P, P, IS_NAN, LESS)                                     \
+    PAIR_LOOP(maxloc_##P, P, IS_NAN, MORE)
+
+PAIR_LOOPS(f32_i32, isnan)
+PAIR_LOOPS(f64_i32, isnan)
+PAIR_LOOPS(i32_i32, NEVER)
+PAIR_LOOPS(i64_i32, NEVER)
+PAIR_LOOPS(f32_f32, isnan)
+PAIR_LOOPS(f64_f64, isnan)
+
 typedef void (*loop_fn)(void *out, const void *a, const void *b, size_t n);
 
 #define OF_FLOAT(T)                                                            \
@@ -89,22 +138,34 @@ typedef void (*loop_fn)(void *out, const void *a, const void *b, size_t n);
             lxor_##U, band_##U, bor_##U, bxor_##U                              \
     }
 
-static const loop_fn loops[][RG_BXOR + 1] = {[RG_U8] = OF_INTEGER(u8, u8),
-                                             [RG_I8] = OF_INTEGER(i8, u8),
-                                             [RG_I32] = OF_INTEGER(i32, u32),
-                                             [RG_U32] = OF_INTEGER(u32, u32),
-                                             [RG_I64] = OF_INTEGER(i64, u64),
-                                             [RG_U64] = OF_INTEGER(u64, u64),
-                                             [RG_F32] = OF_FLOAT(f32),
-                                             [RG_F64] = OF_FLOAT(f64),
-                                             [RG_BOOL] = {[RG_MIN] = land_u8,
-                                                          [RG_MAX] = lor_u8,
-                                                          [RG_LAND] = land_u8,
-                                                          [RG_LOR] = lor_u8,
-                                                          [RG_LXOR] = lxor_u8,
-                                                          [RG_BAND] = land_u8,
-                                                          [RG_BOR] = lor_u8,
-                                                          [RG_BXOR] = lxor_u8}};
+#define OF_PAIR(P)                                                             \
+    {                                                                          \
+        [RG_MINLOC] = minloc_##P, [RG_MAXLOC] = maxloc_##P                     \
+    }
+
+static const loop_fn loops[][RG_MAXLOC + 1] = {
+    [RG_U8] = OF_INTEGER(u8, u8),
+    [RG_I8] = OF_INTEGER(i8, u8),
+    [RG_I32] = OF_INTEGER(i32, u32),
+    [RG_U32] = OF_INTEGER(u32, u32),
+    [RG_I64] = OF_INTEGER(i64, u64),
+    [RG_U64] = OF_INTEGER(u64, u64),
+    [RG_F32] = OF_FLOAT(f32),
+    [RG_F64] = OF_FLOAT(f64),
+    [RG_BOOL] = {[RG_MIN] = land_u8,
+                 [RG_MAX] = lor_u8,
+                 [RG_LAND] = land_u8,
+                 [RG_LOR] = lor_u8,
+                 [RG_LXOR] = lxor_u8,
+                 [RG_BAND] = land_u8,
+                 [RG_BOR] = lor_u8,
+                 [RG_BXOR] = lxor_u8},
+    [RG_F32_I32] = OF_PAIR(f32_i32),
+    [RG_F64_I32] = OF_PAIR(f64_i32),
+    [RG_I32_I32] = OF_PAIR(i32_i32),
+    [RG_I64_I32] = OF_PAIR(i64_i32),
+    [RG_F32_F32] = OF_PAIR(f32_f32),
+    [RG_F64_F64] = OF_PAIR(f64_f64)};
 
 _Static_assert(RG_SUM == 0 && RG_AVG == 1 && RG_MIN == 2 && RG_MAX == 3 &&
                    RG_PROD == 4 && RG_LAND == 5 && RG_BXOR == 10,
@@ -173,9 +234,7 @@ static void scale(rg_type type, void *out, const void *in, size_t count,
     case RG_F64:
         SCALE(f64, (double));
         break;
-    case RG_F16:
-    case RG_BF16:
-    case RG_BOOL:
+    default: /* halves are widened, and the others not scaled */
         break;
     }
 }
@@ -214,9 +273,7 @@ static void divide(rg_type type, void *data, size_t count, int n)
     case RG_F64:
         DIVIDE(f64, double);
         break;
-    case RG_F16:
-    case RG_BF16:
-    case RG_BOOL:
+    default:
         break;
     }
 }
@@ -230,7 +287,7 @@ static bool is_half(rg_type type)
 
 static bool scales(double by, rg_type type)
 {
-    return by != 0 && by != 1 && type != RG_BOOL;
+    return by != 0 && by != 1 && type < RG_BOOL;
 }
 
 bool rg__is_finished_by(const rg__coll *o)
@@ -404,9 +461,29 @@ void rg__finish(const rg__coll *o, void *data, size_t count, int n)
 
 /* --------------------------------------------------------- neutral elements */
 
-/* The neutral element, of 8 bytes at most. */
+/* The neutral element, of 16 bytes at most. */
+static void neutral_element(rg_type type, rg_op op, void *to);
+
+/* Value and index come after all others. */
+static void neutral_pair(rg_type type, rg_op op, void *to)
+{
+    static const struct {
+        rg_type value, index;
+    } of[] = {[RG_F32_I32] = {RG_F32, RG_I32}, [RG_F64_I32] = {RG_F64, RG_I32},
+              [RG_I32_I32] = {RG_I32, RG_I32}, [RG_I64_I32] = {RG_I64, RG_I32},
+              [RG_F32_F32] = {RG_F32, RG_F32}, [RG_F64_F64] = {RG_F64, RG_F64}};
+    memset(to, 0, rg_type_size(type));
+    neutral_element(of[type].value, op == RG_MINLOC ? RG_MIN : RG_MAX, to);
+    neutral_element(of[type].index, RG_MIN,
+                    (char *)to + rg_type_size(of[type].value));
+}
+
 static void neutral_element(rg_type type, rg_op op, void *to)
 {
+    if (rg__type_is_pair(type)) {
+        neutral_pair(type, op, to);
+        return;
+    }
     const bool is_max = op == RG_MAX,
                is_signed = type == RG_I8 || type == RG_I32 || type == RG_I64;
     const size_t bytes = rg_type_size(type);
@@ -448,7 +525,7 @@ void rg__neutral(rg_type type, rg_op op, void *data, size_t count)
 {
     const size_t bytes = rg_type_size(type);
     const size_t first = count < BLOCK ? count : BLOCK;
-    char *to = data, element[8];
+    char *to = data, element[16];
     neutral_element(type, op, element);
     for (size_t i = 0; i < first; i++)
         memcpy(to + i * bytes, element, bytes);

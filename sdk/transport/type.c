@@ -49,10 +49,17 @@ static int is_float(rg_type type)
            type == RG_F64;
 }
 
+bool rg__type_is_pair(rg_type type)
+{
+    return type >= RG_F32_I32 && type <= RG_F64_F64;
+}
+
 int rg_op_has(rg_op op, rg_type type)
 {
     if (rg_type_size(type) == 0)
         return 0;
+    if (rg__type_is_pair(type))
+        return op == RG_MINLOC || op == RG_MAXLOC;
     switch (op) {
     case RG_SUM:
     case RG_AVG:
@@ -68,6 +75,9 @@ int rg_op_has(rg_op op, rg_type type)
     case RG_BOR:
     case RG_BXOR:
         return !is_float(type);
+    case RG_MINLOC:
+    case RG_MAXLOC:
+        return 0;
     }
     return 0;
 }

@@ -26,8 +26,8 @@ typedef struct known {
 /* Bytes that are valid elements of any type, and small as numbers. */
 static void fill(char *at, MPI_Datatype type, int n, int seed)
 {
-    int bytes;
-    MPI_Type_size(type, &bytes);
+    MPI_Aint lower, bytes;
+    MPI_Type_get_extent(type, &lower, &bytes);
     memset(at, 0, (size_t)n * (size_t)bytes);
     for (int i = 0; i < n; i++) {
         const int v = (i * 7 + seed * 3 + rank * 5) % 3;
@@ -64,8 +64,8 @@ static void reductions(const known *t, const known *o, MPI_Op op, int n)
 {
     const int each = n / size;
     const int root = n < 9000 ? n % size : 0; /* MPICH 4.0 fails in place */
-    int bytes;
-    MPI_Type_size(t->type, &bytes);
+    MPI_Aint lower, bytes;
+    MPI_Type_get_extent(t->type, &lower, &bytes);
     const size_t all = (size_t)n * (size_t)bytes;
     for (int in_place = 0; in_place < 2; in_place++) {
         begin(t->type, n, 1);
@@ -133,6 +133,23 @@ static void all_reductions(void)
                     continue;
                 reductions(&types[t], &ops[o], handles[o], counts[c]);
             }
+}
+
+/* Between a value and the next one there may be bytes that stay. */
+static void pair_reductions(void)
+{
+    const known types[] = {{"double and int", MPI_DOUBLE_INT},
+                           {"float and int", MPI_FLOAT_INT},
+                           {"int and int", MPI_2INT},
+                           {"long and int", MPI_LONG_INT},
+                           {"short and int", MPI_SHORT_INT} /* is MPI's */};
+    const known ops[] = {{"minloc", 0}, {"maxloc", 0}};
+    const MPI_Op handles[] = {MPI_MINLOC, MPI_MAXLOC};
+    const int counts[] = {1, 130, 3000, 30001};
+    for (int t = 0; t < 5; t++)
+        for (int c = 0; c < 4; c++)
+            reductions(&types[t], &ops[(t + c) % 2], handles[(t + c) % 2],
+                       counts[c]);
 }
 
 /* n elements to or from each rank, of one type here and of another there. */
@@ -276,6 +293,7 @@ static void all_of(MPI_Comm of)
     MPI_Comm_size(comm, &size);
     all_moves();
     all_reductions();
+    pair_reductions();
     of_mpi_alone();
     large_counts();
 }

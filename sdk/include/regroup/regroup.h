@@ -315,7 +315,10 @@ RG_API rg_status rg_set_list(rg_ctx *ctx, rg_set_info *info, int room,
 /* ----------------------------------------------------------- collectives */
 
 /* The type of an element. BOOL is one byte, 0 or 1 (any other value counts as
- * 1). F16 is IEEE half precision, BF16 the upper half of a float. */
+ * 1). F16 is IEEE half precision, BF16 the upper half of a float. The last six
+ * are pairs for MINLOC and MAXLOC, a value and an index, laid out as the
+ * structs below and as MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_2INT, MPI_LONG_INT,
+ * MPI_2REAL and MPI_2DOUBLE_PRECISION; in host memory only. */
 typedef enum rg_type {
     RG_U8,
     RG_I32,
@@ -327,16 +330,55 @@ typedef enum rg_type {
     RG_U64,
     RG_F16,
     RG_BF16,
-    RG_BOOL
+    RG_BOOL,
+    RG_F32_I32,
+    RG_F64_I32,
+    RG_I32_I32,
+    RG_I64_I32,
+    RG_F32_F32,
+    RG_F64_F64
 } rg_type;
+
+typedef struct rg_f32_i32 {
+    float value;
+    int32_t index;
+} rg_f32_i32;
+
+typedef struct rg_f64_i32 {
+    double value;
+    int32_t index;
+} rg_f64_i32;
+
+typedef struct rg_i32_i32 {
+    int32_t value, index;
+} rg_i32_i32;
+
+typedef struct rg_i64_i32 {
+    int64_t value;
+    int32_t index;
+} rg_i64_i32;
+
+typedef struct rg_f32_f32 {
+    float value, index;
+} rg_f32_f32;
+
+typedef struct rg_f64_f64 {
+    double value, index;
+} rg_f64_f64;
 
 /* The operation of a reduction. Which op goes with which type:
  *
- *                   integers   floats   BOOL
- *   SUM AVG PROD    yes        yes      ERR_INVALID (use LOR, LAND, LXOR)
- *   MIN MAX         yes        yes      yes (and, or)
- *   LAND LOR LXOR   yes        -        yes             of "is not 0"; 0 or 1
- *   BAND BOR BXOR   yes        -        yes
+ *                   integers   floats   BOOL                             pairs
+ *   SUM AVG PROD    yes        yes      ERR_INVALID (use LOR, LAND, LXOR)  -
+ *   MIN MAX         yes        yes      yes (and, or)                      -
+ *   LAND LOR LXOR   yes        -        yes   of "is not 0"; 0 or 1        -
+ *   BAND BOR BXOR   yes        -        yes                                -
+ *   MINLOC MAXLOC   -          -        -                                  yes
+ *
+ * MINLOC and MAXLOC give the pair with the least or the greatest value, and of
+ * equal values the one with the lowest index. A value that is NaN comes before
+ * all that are not, for both, so it's found on all ranks, and where. Pairs take
+ * no scale.
  *
  * AVG is the sum divided by the size of the set; integers are truncated. Sums
  * and products of integers wrap. All ranks get equal bits; MIN and MAX of
@@ -355,7 +397,9 @@ typedef enum rg_op {
     RG_LXOR,
     RG_BAND,
     RG_BOR,
-    RG_BXOR
+    RG_BXOR,
+    RG_MINLOC,
+    RG_MAXLOC
 } rg_op;
 
 /* Bytes of one element, 0 for an unknown type. */

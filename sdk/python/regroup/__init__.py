@@ -28,12 +28,13 @@ HOST, DEVICE = _Where.HOST, _Where.DEVICE
 SUM, AVG, MIN, MAX, PROD = Op.SUM, Op.AVG, Op.MIN, Op.MAX, Op.PROD
 LAND, LOR, LXOR = Op.LAND, Op.LOR, Op.LXOR
 BAND, BOR, BXOR = Op.BAND, Op.BOR, Op.BXOR
+MINLOC, MAXLOC = Op.MINLOC, Op.MAXLOC
 
 __all__ = [
     "AVG", "Advice", "AgentLost", "AskedToLeave", "BAND", "BOR", "BXOR",
     "Context", "DEVICE", "Damaged", "Device", "DeviceInfo", "HOST", "HostsChanged",
     "InProgress", "Invalid", "JobEnded", "Kind", "LAND",
-    "LOCAL", "LOR", "LXOR", "MAX", "MIN", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
+    "LOCAL", "LOR", "LXOR", "MAX", "MAXLOC", "MIN", "MINLOC", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
     "PROD", "Parts", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",
     "SHARDED", "STREAM_NONE", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",
     "Status", "Store", "System", "Timeout", "Type", "Unsupported",

@@ -13,8 +13,9 @@ import enum
 import os
 import pathlib
 import typing
-from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_int,
-                    c_size_t, c_uint32, c_uint64, c_void_p)
+from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float,
+                    c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64,
+                    c_void_p)
 
 VERSION = "0.1.0"
 SONAME = "libregroup.so.0"
@@ -84,6 +85,12 @@ class Type(enum.IntEnum):
     F16 = 8
     BF16 = 9
     BOOL = 10
+    F32_I32 = 11
+    F64_I32 = 12
+    I32_I32 = 13
+    I64_I32 = 14
+    F32_F32 = 15
+    F64_F64 = 16
 
 
 class Op(enum.IntEnum):
@@ -101,6 +108,8 @@ class Op(enum.IntEnum):
     BAND = 8
     BOR = 9
     BXOR = 10
+    MINLOC = 11
+    MAXLOC = 12
 
 
 class Kind(enum.IntEnum):
@@ -154,6 +163,30 @@ class SetParams(Sized):
 class SetInfo(ctypes.Structure):
     _fields_ = [("id", c_uint32), ("name", c_char * 32), ("size", c_int),
                 ("rank", c_int)]
+
+
+class F32I32(ctypes.Structure):
+    _fields_ = [("value", c_float), ("index", c_int32)]
+
+
+class F64I32(ctypes.Structure):
+    _fields_ = [("value", c_double), ("index", c_int32)]
+
+
+class I32I32(ctypes.Structure):
+    _fields_ = [("value", c_int32), ("index", c_int32)]
+
+
+class I64I32(ctypes.Structure):
+    _fields_ = [("value", c_int64), ("index", c_int32)]
+
+
+class F32F32(ctypes.Structure):
+    _fields_ = [("value", c_float), ("index", c_float)]
+
+
+class F64F64(ctypes.Structure):
+    _fields_ = [("value", c_double), ("index", c_double)]
 
 
 class OpParams(Sized):
@@ -222,7 +255,9 @@ STRUCTS: dict[str, typing.Any] = {
     "rg_save_params": SaveParams, "rg_sampler_params": SamplerParams,
     "rg_reducer_params": ReducerParams, "rg_reducer_info": ReducerInfo,
     "rg_rows": Rows,
-    "rg_device_params": DeviceParams, "rg_device_info": DeviceInfo}
+    "rg_device_params": DeviceParams, "rg_device_info": DeviceInfo,
+    "rg_f32_i32": F32I32, "rg_f64_i32": F64I32, "rg_i32_i32": I32I32,
+    "rg_i64_i32": I64I32, "rg_f32_f32": F32F32, "rg_f64_f64": F64F64}
 
 TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
 ResetFn = TrainFn

@@ -32,7 +32,10 @@ Shape = typing.Tuple[int, ...]
 _TYPES = {("u", 1): Type.U8, ("i", 4): Type.I32, ("i", 8): Type.I64,
           ("f", 4): Type.F32, ("f", 8): Type.F64, ("i", 1): Type.I8,
           ("u", 4): Type.U32, ("u", 8): Type.U64, ("f", 2): Type.F16,
-          ("bf", 2): Type.BF16, ("b", 1): Type.BOOL}
+          ("bf", 2): Type.BF16, ("b", 1): Type.BOOL,
+          ("f4i4", 8): Type.F32_I32, ("f8i4", 16): Type.F64_I32,
+          ("i4i4", 8): Type.I32_I32, ("i8i4", 16): Type.I64_I32,
+          ("f4f4", 8): Type.F32_F32, ("f8f8", 16): Type.F64_F64}
 _FORMATS = {"b": "i", "h": "i", "i": "i", "l": "i", "q": "i", "n": "i",
             "B": "u", "H": "u", "I": "u", "L": "u", "Q": "u", "N": "u",
             "c": "u", "e": "f", "f": "f", "d": "f", "?": "b"}
@@ -110,6 +113,14 @@ def _refuse_layout(what: str) -> typing.NoReturn:
 
 # ---------------------------------------------------------------- numpy
 
+def _pair_of(dtype: typing.Any) -> str:
+    """A value and an index right behind it: what MINLOC and MAXLOC take."""
+    fields = [dtype.fields[name] for name in dtype.names]
+    if len(fields) != 2 or fields[1][1] != fields[0][0].itemsize:
+        return "V"
+    return "".join(field[0].str[1:] for field in fields)
+
+
 def _of_numpy(what: str, array: Array) -> Buffer:
     dtype = array.dtype
     if hasattr(array, "mask"):
@@ -121,6 +132,8 @@ def _of_numpy(what: str, array: Array) -> Buffer:
         raise Invalid(f"{what} got an array of {dtype}, whose bytes are in "
                       "the other order; convert it with astype")
     kind = dtype.kind
+    if dtype.names is not None:
+        kind = _pair_of(dtype)
     if kind == "V" and dtype.name == "bfloat16":  # of ml_dtypes
         kind = "bf"
     return Buffer(what, array, array.__array_interface__["data"][0],

@@ -25,8 +25,36 @@ MPI_Datatype rg__mpi_type(rg_type type)
     case RG_F16:
     case RG_BF16:
         return MPI_UINT16_T;
+    case RG_F32_I32:
+    case RG_I32_I32:
+    case RG_F32_F32:
+        return MPI_UINT64_T;
+    case RG_F64_I32:
+    case RG_I64_I32:
+    case RG_F64_F64:
+        return MPI_C_DOUBLE_COMPLEX;
     }
     return MPI_DATATYPE_NULL;
+}
+
+MPI_Datatype rg__mpi_reduced_type(rg_type type)
+{
+    switch (type) {
+    case RG_F32_I32:
+        return MPI_FLOAT_INT;
+    case RG_F64_I32:
+        return MPI_DOUBLE_INT;
+    case RG_I32_I32:
+        return MPI_2INT;
+    case RG_I64_I32:
+        return MPI_LONG_INT;
+    case RG_F32_F32:
+        return MPI_2REAL;
+    case RG_F64_F64:
+        return MPI_2DOUBLE_PRECISION;
+    default:
+        return rg__mpi_type(type);
+    }
 }
 
 static rg__elements part_of(const uint64_t *counts, const uint64_t *places,

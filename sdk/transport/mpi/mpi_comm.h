@@ -126,7 +126,10 @@ rg__elements rg__elements_packed(const rg__mpi *c, int r);
 /* ERR_MISMATCH with its sentence. */
 rg_status rg__elements_differ(const rg__mpi *c, rg__kind kind,
                               const rg__pair *p);
+/* The type as which elements are moved: one of equal size and no padding. */
 MPI_Datatype rg__mpi_type(rg_type type);
+/* And as which MPI reduces them. */
+MPI_Datatype rg__mpi_reduced_type(rg_type type);
 
 /* uneven.c */
 bool rg__uneven_is(const rg__mpi *c);

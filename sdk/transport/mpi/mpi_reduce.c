@@ -79,6 +79,10 @@ static MPI_Op op_of(const rg__coll *o)
         return MPI_BOR;
     case RG_BXOR:
         return MPI_BXOR;
+    case RG_MINLOC:
+        return MPI_MINLOC;
+    case RG_MAXLOC:
+        return MPI_MAXLOC;
     }
     return MPI_OP_NULL;
 }
@@ -95,11 +99,12 @@ static rg_status finish(rg__mpi *c)
 }
 
 /* If some numbers are NaN, MPI may give each rank a different one; here one
- * rank computes the result for all. */
+ * rank computes the result for all. Pairs with NaN have a rule of ours. */
 static bool depends_on_order(const rg__coll *o)
 {
-    return (o->op == RG_MIN || o->op == RG_MAX) &&
-           (o->type == RG_F32 || o->type == RG_F64);
+    return rg_op_has(RG_MINLOC, o->type) ||
+           ((o->op == RG_MIN || o->op == RG_MAX) &&
+            (o->type == RG_F32 || o->type == RG_F64));
 }
 
 static rg_status post_broadcast(rg__mpi *c);
@@ -114,8 +119,8 @@ static rg_status post_by_root(rg__mpi *c)
     c->stage = post_broadcast;
     return rg__mpi_posted("MPI_Ireduce",
                           MPI_Ireduce(send, recv, (int)c->part,
-                                      rg__mpi_type(o->type), op_of(o), 0,
-                                      c->mpi, rg__mpi_request(c)));
+                                      rg__mpi_reduced_type(o->type), op_of(o),
+                                      0, c->mpi, rg__mpi_request(c)));
 }
 
 static rg_status whole(rg__mpi *c);
@@ -124,11 +129,11 @@ static rg_status post_allreduce(rg__mpi *c, const void *send)
 {
     const rg__coll *o = &c->coll;
     c->stage = whole;
-    return rg__mpi_posted("MPI_Iallreduce",
-                          MPI_Iallreduce(send,
-                                         (char *)o->recv + bytes_of(c, c->at),
-                                         (int)c->part, rg__mpi_type(o->type),
-                                         op_of(o), c->mpi, rg__mpi_request(c)));
+    return rg__mpi_posted(
+        "MPI_Iallreduce",
+        MPI_Iallreduce(send, (char *)o->recv + bytes_of(c, c->at), (int)c->part,
+                       rg__mpi_reduced_type(o->type), op_of(o), c->mpi,
+                       rg__mpi_request(c)));
 }
 
 static rg_status post_reduce(rg__mpi *c)
@@ -140,7 +145,7 @@ static rg_status post_reduce(rg__mpi *c)
         "MPI_Ireduce",
         MPI_Ireduce(is_in_place ? MPI_IN_PLACE : (const char *)o->send + at,
                     has_result(c) ? (char *)o->recv + at : NULL, (int)c->part,
-                    rg__mpi_type(o->type), op_of(o), o->root, c->mpi,
+                    rg__mpi_reduced_type(o->type), op_of(o), o->root, c->mpi,
                     rg__mpi_request(c)));
 }
 
@@ -516,6 +521,7 @@ static rg_status begin_pairwise(rg__mpi *c)
 static bool mpi_has(const rg__coll *o)
 {
     return o->type != RG_F16 && o->type != RG_BF16 && o->type != RG_BOOL &&
+           rg__mpi_reduced_type(o->type) != MPI_DATATYPE_NULL &&
            o->prescale == 0;
 }
 

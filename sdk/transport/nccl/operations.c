@@ -46,8 +46,9 @@ static int type_of(rg_type type)
         return RG__NCCL_Float32;
     case RG_F64:
         return RG__NCCL_Float64;
+    default:
+        return -1; /* a pair */
     }
-    return -1;
 }
 
 static int op_of(rg_op op)
@@ -87,6 +88,8 @@ rg_status rg__launch_check(const rg__device *d, const rg__coll *o)
         return refuse(o, "a rank that has joined takes part in others' "
                          "operations, which works in host memory only; instead "
                          "of joining, go on with elements that add nothing");
+    if (o->count > 0 && type_of(o->type) < 0)
+        return refuse(o, "NCCL has no pairs");
     if (!reduces(o->kind))
         return RG_OK;
     if (o->type == RG_BOOL || op_of(o->op) < 0)

@@ -106,8 +106,9 @@ static MPI_Datatype type_of(const work *w)
     case RG_F16:
     case RG_BF16:
         return kind_reduces(w->kind) ? MPI_DATATYPE_NULL : MPI_UINT16_T;
+    default:
+        return MPI_DATATYPE_NULL;
     }
-    return MPI_DATATYPE_NULL;
 }
 
 static MPI_Op op_of(const work *w)
@@ -133,10 +134,9 @@ static MPI_Op op_of(const work *w)
         return MPI_BOR;
     case RG_BXOR:
         return MPI_BXOR;
-    case RG_AVG:
-        break;
+    default:
+        return MPI_OP_NULL;
     }
-    return MPI_OP_NULL;
 }
 
 /* The same on all ranks, whose uneven parts may differ. */
