@@ -401,6 +401,8 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli,
     name_job(s->job, cli->argv[0], l->job);
     name_host(s->host != NULL || is_here ? s->host : "launcher", l->host);
     hand_on(cli->cfg, "LOG_FORMAT");
+    hand_on(cli->cfg, "AUTOTUNE");
+    hand_on(cli->cfg, "AUTOTUNE_LOG");
     return RG_OK;
 }
 

@@ -278,6 +278,8 @@ static const flag flags[] = {
      "yes|no",
      "run agent config",
      {"checkpoint-on-stop"}},
+    {"AUTOTUNE", "yes|no", "run agent config", {"autotune"}},
+    {"AUTOTUNE_LOG", "FILE", "run agent config", {"autotune-log"}},
     {"INTERPOSE", "NAME,...", "mpirun-preload config", {"interpose"}},
     {"METRICS", "[ADDR:]PORT", "run agent config", {"metrics"}},
     {"LOG_FORMAT", "text|json", "run agent config", {"log-format"}},

@@ -12,7 +12,7 @@
 #define LINE_MAX  112
 #define RANK_BITS 20
 
-enum { RANKS, MISSING, WANTS_PLAN }; /* the verdict's sums */
+enum { RANKS, MISSING, WANTS_PLAN, SPENT }; /* the verdict's sums */
 
 /* ------------------------------------------------------------ equal tensors */
 
@@ -37,6 +37,8 @@ static uint64_t digest_of_all(const rg_reducer *r)
     hash = rg__mix_bytes(hash, &p->sum, sizeof p->sum);
     hash = rg__mix_bytes(hash, &p->may_miss, sizeof p->may_miss);
     hash = rg__mix_bytes(hash, &p->bucket_bytes, sizeof p->bucket_bytes);
+    hash = rg__mix_bytes(hash, &r->tuning.is_on, sizeof r->tuning.is_on);
+    hash = rg__mix_bytes(hash, &p->deterministic, sizeof p->deterministic);
     hash = rg__mix_bytes(hash, &p->adasum, sizeof p->adasum);
     hash = rg__mix_bytes(hash, &p->error_feedback, sizeof p->error_feedback);
     return rg__mix_bytes(hash, &p->scale, sizeof p->scale);
@@ -134,6 +136,7 @@ rg_status rg__reducer_verdict_start(rg_reducer *r, int missing, bool wants_plan,
     v->sum[RANKS] = 1;
     v->sum[MISSING] = missing >= 0;
     v->sum[WANTS_PLAN] = is_first && wants_plan;
+    v->sum[SPENT] = r->spent_ns;
     v->req = NULL;
     return rg_allreduce_start(r->set, v->sum, v->sum, RG__VERDICT_SUMS, RG_I64,
                               RG_SUM, NULL, &v->req);
@@ -163,6 +166,11 @@ rg_status rg__reducer_verdict_wait(rg_reducer *r, rg__reducer_verdict *v,
         return st;
     *plan_p = v->sum[WANTS_PLAN] == 1 && v->sum[RANKS] == rg_set_size(r->set);
     return v->sum[MISSING] == 0 ? RG_OK : fail_missing(r, v->missing);
+}
+
+int64_t rg__reducer_spent(const rg_reducer *r, const rg__reducer_verdict *v)
+{
+    return v->sum[RANKS] == rg_set_size(r->set) ? v->sum[SPENT] : -1;
 }
 
 rg_status rg__reducer_share_order(rg_reducer *r)

@@ -38,7 +38,21 @@ typedef struct rg__bucket {
     int n;
     int missing; /* tensors that are not ready */
     rg_req *req;
+    bool is_started, is_copied;
 } rg__bucket;
+
+typedef struct rg__way {
+    uint64_t bucket_bytes;
+    int at_once; /* buckets; 0: any number */
+} rg__way;
+
+typedef struct rg__tuning {
+    bool is_on;   /* for this reducer */
+    bool is_over; /* `now` is kept */
+    int nth, looks;
+    int64_t least_ns, best_ns; /* of all ranks together */
+    rg__way now, best;
+} rg__tuning;
 
 struct rg_reducer {
     rg_set *set;
@@ -58,7 +72,10 @@ struct rg_reducer {
     uint64_t generation; /* of the last step; 0: there was none */
     bool is_compared;    /* the lists of all ranks, in that generation */
     int next;            /* bucket to be started */
-    rg_status st;        /* of the first start that failed */
+    int ended;           /* buckets before it have ended */
+    int64_t spent_ns;    /* in the last rg_reducer_finish */
+    rg__tuning tuning;
+    rg_status st; /* of the first start that failed */
     char why[RG__TEXT_MAX];
     int *order, *former; /* tensors as they became ready, now and before */
     int ordered;
@@ -102,6 +119,13 @@ rg_status rg__adasum(rg_set *set, rg__vector *vector, int n, double scale);
 
 bool rg__is_float(rg_type type);
 
+/* tuning.c: in a new reducer; from the beginning; after a step, true: there is
+ * another way now; collective, in the first plan of a generation. */
+void rg__tuning_create(rg_reducer *r);
+void rg__tuning_begin(rg_reducer *r);
+bool rg__tuning_look(rg_reducer *r, int64_t ns);
+rg_status rg__tuning_share(rg_reducer *r);
+
 /* agreed.c; collective over the set. Do all ranks have equal tensors? Those
  * that have joined are not asked: *are_all_p. */
 uint64_t rg__reducer_digest(const rg__tensor *t);
@@ -109,7 +133,7 @@ rg_status rg__reducer_compare(rg_reducer *r, bool *are_all_p);
 /* The end of a step: `missing` (-1: none) is this rank's first tensor that was
  * not ready, wants_plan is rank 0's. *plan_p: a new plan is to be made, and no
  * rank is absent. */
-#define RG__VERDICT_SUMS 3
+#define RG__VERDICT_SUMS 4
 typedef struct rg__reducer_verdict {
     int64_t sum[RG__VERDICT_SUMS];
     int missing;
@@ -119,6 +143,8 @@ rg_status rg__reducer_verdict_start(rg_reducer *r, int missing, bool wants_plan,
                                     rg__reducer_verdict *v);
 rg_status rg__reducer_verdict_wait(rg_reducer *r, rg__reducer_verdict *v,
                                    bool *plan_p);
+/* What all ranks spent in the step before; -1: a rank was absent. */
+int64_t rg__reducer_spent(const rg_reducer *r, const rg__reducer_verdict *v);
 /* Rank 0's order of this step, in r->order on all ranks. */
 rg_status rg__reducer_share_order(rg_reducer *r);
 

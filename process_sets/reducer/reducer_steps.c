@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/base/params.h"
 
-#define BUCKET_BYTES ((uint64_t)4 << 20)
-#define OTHERS_MAX   8 /* steps in another order, then it is the plan */
+#define OTHERS_MAX 8 /* steps in another order, then it is the plan */
 
 /* -------------------------------------------------------------------- life */
 
@@ -33,10 +33,9 @@ rg_status rg_reducer_create(rg_set *set, const rg_reducer_params *params,
     rg_reducer *r = calloc(1, sizeof *r);
     if (r == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a reducer");
-    if (p.bucket_bytes == 0)
-        p.bucket_bytes = BUCKET_BYTES;
     r->set = set;
     r->params = p;
+    rg__tuning_create(r);
     pthread_mutex_init(&r->lock, NULL);
     *reducer_p = r;
     return RG_OK;
@@ -152,6 +151,7 @@ static rg_status lay_out_first(rg_reducer *r)
         r->plan[i] = r->n - 1 - i;
     r->others = 0;
     r->has_plan = false;
+    r->tuning.now = (rg__way){r->params.bucket_bytes, 0}; /* as newcomers do */
     return rg__reducer_lay_out(r, r->plan);
 }
 
@@ -175,6 +175,8 @@ static bool wants_plan(rg_reducer *r)
 {
     const size_t bytes = (size_t)r->n * sizeof *r->order;
     const bool is_full = r->ordered == r->n;
+    if (r->params.deterministic)
+        return false;
     if (!r->has_plan)
         return is_full;
     const bool is_other = is_full && memcmp(r->order, r->plan, bytes) != 0;
@@ -188,13 +190,17 @@ static bool wants_plan(rg_reducer *r)
 static rg_status make_plan(rg_reducer *r)
 {
     const size_t bytes = (size_t)r->n * sizeof *r->order;
-    const rg_status st = rg__reducer_share_order(r);
+    const bool is_first = !r->has_plan;
+    rg_status st = rg__reducer_share_order(r);
+    if (st == RG_OK && is_first)
+        st = rg__tuning_share(r);
     if (st != RG_OK)
         return st;
     r->has_plan = true;
     r->others = 0;
     if (!is_order(r, r->order) || memcmp(r->order, r->plan, bytes) == 0)
-        return RG_OK;
+        return is_first && r->tuning.is_on ? rg__reducer_lay_out(r, r->plan)
+                                           : RG_OK;
     memcpy(r->plan, r->order, bytes);
     r->info.plans++;
     rg__log(RG__INFO, "reducer",
@@ -255,6 +261,7 @@ static rg_status end_former(rg_reducer *r)
 static void begin_bucket(rg__bucket *b)
 {
     b->missing = b->n;
+    b->is_started = b->is_copied = false;
     if (b->wire == RG_COMPRESS_TOP_K)
         memset(b->at, 0, b->count * rg_type_size(RG_U32));
 }
@@ -274,7 +281,7 @@ rg_status rg_reducer_start_step(rg_reducer *r)
     for (int b = 0; b < r->buckets; b++)
         begin_bucket(&r->bucket[b]);
     pthread_mutex_lock(&r->lock);
-    r->next = r->ordered = 0;
+    r->next = r->ended = r->ordered = 0;
     r->st = RG_OK;
     r->is_in_step = true;
     pthread_mutex_unlock(&r->lock);
@@ -297,9 +304,25 @@ static void start_bucket(rg_reducer *r, rg__bucket *b)
     const rg_op_params params = {.size = sizeof params,
                                  .postscale = is_or ? 0 : r->params.scale,
                                  .tag = b->tag};
+    b->is_started = true;
     const rg_op op = is_or ? RG_BOR : r->params.sum ? RG_SUM : RG_AVG;
     note(r, rg_allreduce_start(r->set, b->at, b->at, b->count,
                                rg__bucket_type(b), op, &params, &b->req));
+}
+
+/* Lock held. */
+static bool has_room(rg_reducer *r)
+{
+    const int most = r->tuning.now.at_once;
+    while (most > 0 && r->next - r->ended >= most) {
+        rg__bucket *b = &r->bucket[r->ended];
+        const rg_status st = b->req == NULL ? RG_OK : rg_test(&b->req);
+        if (st == RG_IN_PROGRESS)
+            return false;
+        note(r, st);
+        r->ended++;
+    }
+    return true;
 }
 
 /* Lock held. */
@@ -307,7 +330,8 @@ static void start_complete(rg_reducer *r)
 {
     if (r->params.adasum)
         return; /* it begins when all are there */
-    while (r->next < r->buckets && r->bucket[r->next].missing == 0)
+    while (r->next < r->buckets && r->bucket[r->next].missing == 0 &&
+           has_room(r))
         start_bucket(r, &r->bucket[r->next++]);
 }
 
@@ -381,16 +405,33 @@ static void copy_back(rg_reducer *r, const rg__bucket *b)
         note(r, rg__tensor_get(r, b, &r->tensor[b->tensor[k]]));
 }
 
-/* Buckets end in their order, also after a failure. */
-static void wait_and_copy(rg_reducer *r)
+static void end_bucket(rg_reducer *r, rg__bucket *b)
 {
-    for (int b = 0; b < r->buckets; b++) {
-        if (r->bucket[b].req == NULL)
-            continue;
-        note(r, rg_wait(&r->bucket[b].req, -1));
-        if (r->st == RG_OK)
-            copy_back(r, &r->bucket[b]);
+    if (!b->is_started || b->is_copied)
+        return;
+    if (b->req != NULL)
+        note(r, rg_wait(&b->req, -1));
+    b->is_copied = true;
+    if (r->st == RG_OK)
+        copy_back(r, b);
+}
+
+/* So that the verdict is behind all buckets on all ranks. */
+static void start_rest(rg_reducer *r)
+{
+    for (int b = 0; r->next < r->buckets && !r->params.adasum; b++) {
+        end_bucket(r, &r->bucket[b]);
+        pthread_mutex_lock(&r->lock);
+        start_complete(r);
+        pthread_mutex_unlock(&r->lock);
     }
+}
+
+/* Buckets end in their order, also after a failure. */
+static void end_buckets(rg_reducer *r)
+{
+    for (int b = 0; b < r->buckets; b++)
+        end_bucket(r, &r->bucket[b]);
 }
 
 static rg_status add_adaptively(rg_reducer *r)
@@ -407,6 +448,16 @@ static rg_status add_adaptively(rg_reducer *r)
     return st;
 }
 
+/* The next step may have other buckets. */
+static rg_status prepare_next(rg_reducer *r, bool is_plan_due, int64_t spent_ns)
+{
+    if (is_plan_due)
+        return make_plan(r);
+    if (!r->has_plan || spent_ns < 0 || !rg__tuning_look(r, spent_ns))
+        return RG_OK;
+    return rg__reducer_lay_out(r, r->plan);
+}
+
 rg_status rg_reducer_finish(rg_reducer *r)
 {
     rg__reducer_verdict verdict = {0};
@@ -415,19 +466,22 @@ rg_status rg_reducer_finish(rg_reducer *r)
         return rg__fail(RG_ERR_INVALID,
                         "no step of the reducer has begun; call "
                         "rg_reducer_start_step first");
+    const uint64_t begin = rg__now_ns();
     const int missing = end_with_zeros(r);
+    start_rest(r);
     const rg_status started =
         rg__reducer_verdict_start(r, missing, wants_plan(r), &verdict);
     note(r, started);
     if (r->params.adasum)
         note(r, add_adaptively(r));
-    wait_and_copy(r);
+    end_buckets(r);
     if (started == RG_OK)
         note(r, rg__reducer_verdict_wait(r, &verdict, &is_plan_due));
+    r->spent_ns = (int64_t)(rg__now_ns() - begin);
     if (r->st != RG_OK)
         return rg__fail(r->st, "%s", r->why);
     r->info.steps++;
-    return is_plan_due ? make_plan(r) : RG_OK;
+    return prepare_next(r, is_plan_due, rg__reducer_spent(r, &verdict));
 }
 
 rg_status rg_reducer_info_get(const rg_reducer *r, rg_reducer_info *info)

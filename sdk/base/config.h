@@ -129,11 +129,13 @@ typedef struct rg__library_settings {
     rg__every checkpoint_every;
     int checkpoint_keep;
     bool checkpoint_on_stop;
-    const char *transports;  /* names, comma separated, tried in order */
-    const char *check;       /* off, late or each */
-    const char *interpose;   /* NULL: nothing */
-    const char *check_state; /* auto, off, strict or a number of commits */
-    const char *interface;   /* name or network; NULL: none is named */
+    const char *transports;   /* names, comma separated, tried in order */
+    const char *check;        /* off, late or each */
+    const char *interpose;    /* NULL: nothing */
+    const char *check_state;  /* auto, off, strict or a number of commits */
+    bool autotune;            /* of reducers */
+    const char *autotune_log; /* NULL: none */
+    const char *interface;    /* name or network; NULL: none is named */
     const char *cuda_lib, *nccl_lib; /* NULL: by their usual names */
 } rg__library_settings;
 

@@ -190,6 +190,11 @@ const rg__cfg_field rg__library_table[] = {
      "first three of a job, and the first after each change), every so many "
      "commits (a number), strict (as auto, and a difference is an error), off; "
      "rank 0's counts"},
+    {"AUTOTUNE", "yes", RG__CFG_YES_AT(rg__library_settings, autotune),
+     "whether reducers measure bucket sizes in their first steps and keep the "
+     "best one: yes or no"},
+    {"AUTOTUNE_LOG", NULL, RG__CFG_TEXT_AT(rg__library_settings, autotune_log),
+     "file to which rank 0 appends what reducers measure and choose"},
     {"INTERFACE", NULL, RG__CFG_TEXT_AT(rg__library_settings, interface),
      "name of the interface, or network such as 10.0.0.0/8, whose address "
      "other hosts use"},

@@ -733,7 +733,7 @@ typedef struct rg_reducer_params {
     int may_miss;          /* 1: a tensor that is not ready counts as zeros on
                               that rank; 0: all ranks get ERR_INVALID */
     uint64_t bucket_bytes; /* at most so many in a bucket, one tensor at least;
-                              0: 4 MiB */
+                              0: 4 MiB at first; then what is fastest */
     double scale;          /* of the result, as rg_op_params.postscale; 0: 1 */
     rg_compression compression; /* of all tensors (rg_reducer_compress) */
     int error_feedback; /* 1: what F16 and BF16 round off is added in the next
@@ -742,6 +742,9 @@ typedef struct rg_reducer_params {
                            0: 0.01 */
     int adasum;         /* 1: rg_adasum of each tensor instead of a sum or an
                            average, when the step ends; no compression */
+    int deterministic;  /* 1: buckets depend on the tensors alone, not on what
+                           is measured, nor on the order in which tensors are
+                           ready */
 } rg_reducer_params;
 
 /* Make a reducer for a set, which is borrowed until rg_reducer_destroy; local.

@@ -226,7 +226,8 @@ class ReducerParams(Sized):
     _fields_ = [("size", c_size_t), ("sum", c_int), ("may_miss", c_int),
                 ("bucket_bytes", c_uint64), ("scale", c_double),
                 ("compression", c_int), ("error_feedback", c_int),
-                ("top_k", c_double), ("adasum", c_int)]
+                ("top_k", c_double), ("adasum", c_int),
+                ("deterministic", c_int)]
 
 
 class Rows(Sized):

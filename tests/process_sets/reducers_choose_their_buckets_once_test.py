@@ -1,0 +1,53 @@
+"""A reducer measures sizes of buckets in its first steps, and keeps one: all
+ranks the same, newcomers after a loss too, and sums are right meanwhile. It can
+be switched off, and a deterministic reducer measures nothing.
+
+Covers: process_sets/reducer/tuning.c elastic/cli/launch.c
+tests/process_sets/tuning.c
+"""
+import os
+import tempfile
+
+from house import BUILD, Job, claim, main_all
+
+TUNING = os.path.join(BUILD, "tests", "tuning")
+STEPS = "40"  # 7 ways of 5 steps, and the first one
+
+
+def lines_of(path):
+    with open(path, encoding="ascii") as file:
+        return [line.strip().split(",") for line in file]
+
+
+def test_loss():
+    """It comes after the choice, which the newcomer is told."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "log")
+        env = {"REGROUP_FAILPOINT":
+               "coll.start:rank1:gen1:step38:start1:kill"}
+        with Job(["-n", "2", "--autotune-log", log], [TUNING, STEPS],
+                 env=env) as job:
+            job.finish()
+            claim(job.text().count("RG_OK in generation 2") == 2,
+                  "not all ranks made all steps")
+        lines = lines_of(log)
+        claim([line[0] for line in lines] == 7 * ["measured"] + ["chosen"],
+              f"the log has {lines}")
+        claim(lines[-1][1:] in [line[1:] for line in lines[:-1]],
+              f"what was chosen is none of those measured: {lines}")
+        claim(float(lines[-1][3]) == min(float(line[3]) for line in lines),
+              f"it has not chosen the fastest: {lines}")
+
+
+def test_off():
+    for arguments, env in (([TUNING, "10", "deterministic"], {}),
+                           ([TUNING, "10"], {"REGROUP_AUTOTUNE": "no"})):
+        with tempfile.TemporaryDirectory() as folder:
+            log = os.path.join(folder, "log")
+            with Job(["-n", "2"], arguments,
+                     env=dict(env, REGROUP_AUTOTUNE_LOG=log)) as job:
+                job.finish()
+            claim(not os.path.exists(log), "it measured")
+
+
+main_all(globals())

@@ -1,0 +1,96 @@
+/* Steps of a reducer while it measures bucket sizes:
+ *
+ *   tuning STEPS [deterministic]
+ *
+ * Each step's sum is checked, and rank 0 says how many buckets there were
+ * before and after. A step counts in the state, so that a loss may come at any
+ * of them; STEPS are made in the last generation. */
+#include "tests/check.h"
+
+#define TENSORS 40
+#define COUNT   15000 /* 60 kB */
+
+typedef struct job {
+    rg_ctx *ctx;
+    rg_reducer *reducer;
+    int steps;
+    uint64_t step;
+} job;
+
+static int buckets_of(const job *j)
+{
+    rg_reducer_info info = {.size = sizeof info};
+    CHECK_OK(rg_reducer_info_get(j->reducer, &info));
+    return info.buckets;
+}
+
+static rg_status step_of(job *j, int nth)
+{
+    rg_status st = rg_reducer_start_step(j->reducer);
+    for (int i = TENSORS - 1; i >= 0 && st == RG_OK; i--) {
+        void *at = NULL;
+        CHECK_OK(rg_reducer_tensor(j->reducer, i, &at));
+        for (int k = 0; k < COUNT; k++)
+            ((float *)at)[k] = (float)(rg_rank(j->ctx) + nth + i + k % 5);
+        st = rg_reducer_ready(j->reducer, i);
+    }
+    return st == RG_OK ? rg_reducer_finish(j->reducer) : st;
+}
+
+static void check(const job *j, int nth)
+{
+    const int n = rg_size(j->ctx);
+    for (int i = 0; i < TENSORS; i++) {
+        void *at = NULL;
+        CHECK_OK(rg_reducer_tensor(j->reducer, i, &at));
+        for (int k = 0; k < COUNT; k++)
+            CHECK(((float *)at)[k] ==
+                  (float)(n * (n - 1) / 2 + n * (nth + i + k % 5)));
+    }
+}
+
+static rg_status train(rg_state *state, void *arg)
+{
+    job *j = arg;
+    rg_status st = RG_OK;
+    int first = 0;
+    for (int nth = 0; nth < j->steps && st == RG_OK; nth++) {
+        st = step_of(j, nth);
+        if (st != RG_OK)
+            break;
+        check(j, nth);
+        first = nth == 0 ? buckets_of(j) : first;
+        j->step++;
+        st = rg_state_commit(state);
+    }
+    printf("%s in generation %llu: %d buckets, then %d\n", rg_status_name(st),
+           (unsigned long long)rg_generation(j->ctx), first, buckets_of(j));
+    fflush(stdout);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    const rg_params params = {.size = sizeof params, .elastic = 1};
+    const rg_reducer_params how = {
+        .size = sizeof how, .sum = 1, .deterministic = argc > 2};
+    static float own[TENSORS][COUNT];
+    static job j;
+    rg_state *state = NULL;
+    j.steps = argc > 1 ? atoi(argv[1]) : 1;
+    CHECK_OK(rg_init(&params, &j.ctx));
+    CHECK_OK(rg_state_create(j.ctx, NULL, &state));
+    CHECK_OK(rg_state_add(state, "step", &j.step, sizeof j.step, NULL));
+    CHECK_OK(rg_reducer_create(rg_world(j.ctx), &how, &j.reducer));
+    for (int i = 0; i < TENSORS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "w%d", i);
+        CHECK_OK(rg_reducer_add(j.reducer, name, i % 2 ? own[i] : NULL, COUNT,
+                                RG_F32, NULL));
+    }
+    const rg_status st = rg_run(state, train, &j);
+    rg_reducer_destroy(j.reducer);
+    rg_state_destroy(state);
+    rg_finalize(j.ctx);
+    return rg_exit_code(st);
+}
