@@ -11,6 +11,7 @@
 #include "elastic/agent/base/waits.h"
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/dump/dump.h"
+#include "elastic/agent/timeline/timeline.h"
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/control/scrape.h"
 #include "elastic/agent/generation/generation.h"
@@ -583,6 +584,8 @@ static rg_status set_up(rg__agent *a)
         st = rg__scrape_open(a);
     if (st == RG_OK)
         st = rg__notice_open(a);
+    if (st == RG_OK)
+        rg__timeline_open(a);
     return st == RG_OK ? rg__etcd_create(a->loop, &etcd, &a->etcd) : st;
 }
 
@@ -590,7 +593,9 @@ static void tear_down(rg__agent *a)
 {
     rg__mpirun_destroy(a);
     rg__notice_close(a);
+    uint64_t events, dropped;
     rg__dumps_drop(a);
+    rg__timeline_stop(a, &events, &dropped);
     rg__control_destroy(a); /* while there are slots to tell of */
     if (a->slot != NULL)
         rg__slots_destroy(a);

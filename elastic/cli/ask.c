@@ -190,6 +190,19 @@ rg_status rg__ask_dump(const rg__job_record *job, uint64_t wants, char **text_p)
     return ask(job, &m, sizeof m, DUMP_MS, text_p);
 }
 
+rg_status rg__ask_timeline(const rg__job_record *job, const char *path,
+                           char **text_p)
+{
+    rg__text m = {.head = {RG__TIMELINE, RG__WIRE_VERSION}};
+    if (strlen(path) >= sizeof m.text)
+        return rg__fail(RG_ERR_INVALID,
+                        "the file's name has over %zu bytes; give a shorter "
+                        "one",
+                        sizeof m.text - 1);
+    strcpy(m.text, path);
+    return ask(job, &m, sizeof m, ANSWER_MS, text_p);
+}
+
 rg_status rg__ask_drain(const rg__job_record *job, const char *host,
                         uint64_t deadline_ms, char **text_p)
 {

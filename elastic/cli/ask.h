@@ -29,6 +29,10 @@ rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
 rg_status rg__ask_dump(const rg__job_record *job, uint64_t wants,
                        char **text_p);
 
+/* Begin a timeline in that file, or end it ("": ok, events, dropped). */
+rg_status rg__ask_timeline(const rg__job_record *job, const char *path,
+                           char **text_p);
+
 /* A connection on which the agent will tell its end, of that host, or NULL:
  * of any here; -1: no agent is there. The caller's to close. */
 int rg__ask_follow(const rg__job_record *job, const char *host);

@@ -15,7 +15,7 @@ typedef struct rg__settings {
     const char *etcd_cacert, *etcd_cert, *etcd_key;
     const char *etcd_invitation, *etcd_ca_hash;
     const char *job, *host, *history, *output, *run_dir;
-    const char *advertise, *metrics, *peer;
+    const char *advertise, *metrics, *timeline, *peer;
     const char *notice, *notice_base, *notice_dmi, *notice_advice;
     uint64_t notice_every_ms, notice_lead_ms;
     const char *hosts, *hostfile, *discovery;
@@ -77,6 +77,7 @@ int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);
 int rg__cmd_events(rg__cli *cli);
 int rg__cmd_dump(rg__cli *cli);
+int rg__cmd_timeline(rg__cli *cli);
 int rg__cmd_drain(rg__cli *cli);
 int rg__cmd_scale(rg__cli *cli);
 int rg__cmd_gc(rg__cli *cli);

@@ -92,6 +92,16 @@ static const rg__command commands[] = {
      "written to dump-HOST-gN.txt in the directory of --output, or to\n"
      "dump-JOB-HOST-gN.txt beside the job's run directory.\n",
      rg__cmd_dump},
+    {"timeline", "start FILE [JOB] | stop [JOB]",
+     "begin or end a timeline of a job that runs here",
+     "FILE is in Chrome's trace format, for ui.perfetto.dev: a track for each\n"
+     "worker of this host, with its operations, waits, computing and commits, "
+     "and\n"
+     "one for changes of the world. It is whole JSON at any time. JOB may be\n"
+     "left out when only one runs here. `regroup run --timeline FILE` has it "
+     "from\n"
+     "the start.\n",
+     rg__cmd_timeline},
     {"jobs", "[--json]", "list the jobs that run here", NULL, rg__cmd_jobs},
     {"drain", "[--deadline TIME] HOST [JOB]",
      "ask a host to leave a job that runs here",

@@ -156,6 +156,10 @@ static const rg__cfg_field cli_table[] = {
      "where the agent shows /metrics (Prometheus) and /healthz over HTTP, as "
      "9100 (loopback), 10.0.0.7:9100, or 0 for any free port, which `regroup "
      "status` shows; none: nowhere"},
+    {"TIMELINE", NULL, RG__CFG_TEXT_AT(rg__settings, timeline),
+     "file of a timeline in Chrome's trace format: operations, waits, commits "
+     "and changes of the world; on several hosts each agent writes its own, "
+     "with the host's name before the ending; none: no file"},
     {"RUN_DIR", NULL, RG__CFG_TEXT_AT(rg__settings, run_dir),
      "directory of the jobs' run directories; none: regroup in "
      "XDG_RUNTIME_DIR, or /tmp/regroup-<uid>"},
@@ -282,6 +286,7 @@ static const flag flags[] = {
     {"AUTOTUNE_LOG", "FILE", "run agent config", {"autotune-log"}},
     {"INTERPOSE", "NAME,...", "mpirun-preload config", {"interpose"}},
     {"METRICS", "[ADDR:]PORT", "run agent config", {"metrics"}},
+    {"TIMELINE", "FILE", "run agent config", {"timeline"}},
     {"LOG_FORMAT", "text|json", "run agent config", {"log-format"}},
     {"TIMEOUT", "TIME", "stop config", {"timeout"}},
     {"INTERVAL", "TIME", "status events config", {"interval"}},

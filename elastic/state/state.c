@@ -457,14 +457,32 @@ rg_status rg_step_end(rg_state *state)
     return st == RG_OK ? committed(state, true) : st;
 }
 
+static void trace_commit(const rg_state *state, rg__span_kind kind,
+                         uint64_t began_ns)
+{
+    const rg__span span = {.span = kind,
+                           .begun_ns = began_ns,
+                           .ended_ns = rg__now_ns(),
+                           .number = (uint32_t)state->step,
+                           .generation = (uint32_t)state->ctx->now.generation};
+    if (began_ns != 0 && rg__record_traces(state->ctx->record))
+        rg__record_span(state->ctx->record, &span);
+}
+
 rg_status rg_state_commit(rg_state *state)
 {
     rg_status st = check_in_fn(state, "rg_state_commit");
     if (st != RG_OK)
         return st;
     bool is_announced = false;
+    const uint64_t began_ns =
+        rg__record_traces(state->ctx->record) ? rg__now_ns() : 0;
+    trace_commit(state, RG__SPAN_BEGINS, began_ns);
     st = commit(state, state->step + 1, &is_announced);
-    return st == RG_OK ? committed(state, is_announced) : st;
+    if (st == RG_OK)
+        st = committed(state, is_announced);
+    trace_commit(state, RG__SPAN_COMMIT, began_ns);
+    return st;
 }
 
 rg_status rg_state_save(rg_state *state, const char *dir,

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "sdk/base/futex.h"
 #include "sdk/base/shm.h"
 
 rg_status rg__area_create(int *fd_p)
@@ -29,6 +30,23 @@ rg_status rg__area_map(int fd, rg__page **page_p, rg__record **record_p)
     *page_p = at;
     *record_p = rg__record_of(at);
     return RG_OK;
+}
+
+void rg__record_span(rg__record *record, const rg__span *span)
+{
+    uint32_t nobody = 0;
+    while (!atomic_compare_exchange_weak(&record->writing, &nobody, 1)) {
+        nobody = 0;
+        rg__yield();
+    }
+    const uint64_t written = atomic_load(&record->written);
+    if (written - atomic_load(&record->read) >= RG__SPANS) {
+        atomic_fetch_add(&record->dropped, 1);
+    } else {
+        record->span[written % RG__SPANS] = *span;
+        atomic_store(&record->written, written + 1);
+    }
+    atomic_store(&record->writing, 0);
 }
 
 void rg__area_unmap(rg__page *page)

@@ -71,7 +71,8 @@ typedef struct rg__half {
 typedef enum rg__span_kind {
     RG__SPAN_OP = 1, /* an operation on a set */
     RG__SPAN_WAIT,   /* a thread of the program waited for operations */
-    RG__SPAN_COMMIT, /* rg_state_commit */
+    RG__SPAN_BEGINS, /* rg_state_commit is called; */
+    RG__SPAN_COMMIT, /* and it has returned */
     RG__SPAN_KINDS
 } rg__span_kind;
 
@@ -91,6 +92,8 @@ typedef struct rg__record {
     _Atomic uint32_t traces; /* written by the agent: spans are wanted */
     _Alignas(RG__LINE) _Atomic uint64_t written; /* spans, ever */
     _Atomic uint64_t dropped;
+    _Atomic uint32_t writing; /* by one of the worker's threads; no reader
+                                 looks at it */
     _Alignas(RG__LINE) _Atomic uint64_t read; /* by the reader */
     rg__half generation[2];
     rg__span span[RG__SPANS];
@@ -101,6 +104,16 @@ _Static_assert(sizeof(rg__span) == RG__LINE, "one line");
 
 /* Page and record in one segment, the record behind the page. */
 #define RG__AREA_BYTES (RG__PAGE_BYTES + sizeof(rg__record))
+
+/* Are spans wanted? record may be NULL. */
+static inline bool rg__record_traces(const rg__record *record)
+{
+    return record != NULL &&
+           atomic_load_explicit(&record->traces, memory_order_relaxed) != 0;
+}
+
+/* Any thread of the worker. */
+void rg__record_span(rg__record *record, const rg__span *span);
 
 /* The record behind a page in such a segment. */
 static inline rg__record *rg__record_of(rg__page *page)

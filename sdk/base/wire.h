@@ -105,6 +105,7 @@
     X(OVER, rg__over, 0)                                                       \
     X(DRAIN, rg__drain_host, 0) /* a host to leave; answered by STATUS_TEXT */ \
     X(DUMP, rg__mark, 0)        /* what workers do: RG__DUMP_...; likewise */  \
+    X(TIMELINE, rg__text, 0)    /* begin that file, "": end it; likewise */    \
     X(SCALE, rg__scale, 0)      /* other sizes for the job; likewise */        \
     /* processes of a launch (--mpi), one thing per connection */              \
     X(RANK, rg__rank, 0)       /* may it be that rank? answered by RANK_GO */  \

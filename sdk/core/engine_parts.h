@@ -43,6 +43,7 @@ struct rg_req {
     int peer, peer_rank;  /* of a message: its rank in the set, in the world */
     rg__op_note *note;    /* in the record; it may be another's by now */
     uint32_t note_serial; /* as long as this is its own */
+    uint64_t queued_ns, begun_ns; /* for a timeline; 0: there is none */
     bool is_send;
     bool is_told; /* that it takes long */
     bool is_held; /* its own memory is used by others from now on */
@@ -272,7 +273,7 @@ void rg__record_enter(rg__engine *engine, uint64_t generation, int rank,
                       int size);
 void rg__record_members(rg__channel *ch, const int *ranks, int n, int rank);
 void rg__record_queued(rg__channel *ch, rg_req *req);
-void rg__record_begun(rg__engine *engine, const rg_req *req);
+void rg__record_begun(rg__engine *engine, rg_req *req);
 void rg__record_ended(rg__engine *engine, const rg_req *req, rg_status st);
 void rg__record_closed(rg__channel *ch);
 

@@ -135,6 +135,8 @@ void rg__record_queued(rg__channel *ch, rg_req *req)
     note->what[0] = '\0';
     if (req->coll.what != NULL)
         snprintf(note->what, sizeof note->what, "%s", req->coll.what);
+    if (rg__record_traces(e->record))
+        req->queued_ns = rg__now_ns();
     req->note = note;
     req->note_serial = notes + 1;
     atomic_store_explicit(&lane->notes, notes + 1, memory_order_release);
@@ -147,10 +149,35 @@ static bool is_own(const rg_req *req)
     return req->note != NULL && req->note->serial == req->note_serial;
 }
 
-void rg__record_begun(rg__engine *e, const rg_req *req)
+void rg__record_begun(rg__engine *e, rg_req *req)
 {
-    if (e->record != NULL && is_own(req))
+    if (e->record == NULL)
+        return;
+    if (is_own(req))
         req->note->state = RG__OP_BEGUN;
+    if (req->queued_ns != 0)
+        req->begun_ns = rg__now_ns();
+}
+
+static void add_span(const rg__engine *e, const rg_req *req, rg_status st)
+{
+    rg__span span = {.span = RG__SPAN_OP,
+                     .queued_ns = req->queued_ns,
+                     .begun_ns =
+                         req->begun_ns != 0 ? req->begun_ns : req->queued_ns,
+                     .ended_ns = rg__now_ns(),
+                     .count = req->coll.count,
+                     .set = req->channel->id,
+                     .generation = (uint32_t)atomic_load(&e->generation),
+                     .status = (int16_t)st,
+                     .kind = kind_of(req),
+                     .type = (uint8_t)req->coll.type,
+                     .op = (uint8_t)req->coll.op};
+    if (is_own(req))
+        span.number = req->note->number;
+    snprintf(span.what, sizeof span.what, "%.*s", RG__SPAN_WHAT - 1,
+             req->channel->name);
+    rg__record_span(e->record, &span);
 }
 
 void rg__record_ended(rg__engine *e, const rg_req *req, rg_status st)
@@ -160,6 +187,8 @@ void rg__record_ended(rg__engine *e, const rg_req *req, rg_status st)
     if (req->message == NULL && req->channel != NULL &&
         req->channel->lane != NULL)
         count_one(&req->channel->lane->ended);
+    if (req->queued_ns != 0 && req->channel != NULL)
+        add_span(e, req, st);
     if (!is_own(req))
         return;
     req->note->ended_ns = rg__coarse_ns();

@@ -58,9 +58,19 @@ static void yield_or_sleep(rg_req *req, uint64_t left, uint64_t *since_p)
  * for. */
 static void count_wait(rg__engine *e, uint64_t began_ns)
 {
-    if (began_ns != 0)
-        atomic_fetch_add_explicit(&e->page->waited_ns, rg__now_ns() - began_ns,
-                                  memory_order_relaxed);
+    if (began_ns == 0)
+        return;
+    const uint64_t now_ns = rg__now_ns();
+    atomic_fetch_add_explicit(&e->page->waited_ns, now_ns - began_ns,
+                              memory_order_relaxed);
+    if (!rg__record_traces(e->record))
+        return;
+    const rg__span span = {.span = RG__SPAN_WAIT,
+                           .begun_ns = began_ns,
+                           .ended_ns = now_ns,
+                           .number = (uint32_t)atomic_load(&e->page->step),
+                           .generation = (uint32_t)atomic_load(&e->generation)};
+    rg__record_span(e->record, &span);
 }
 
 /* Help until the request is done or the deadline has passed. Every call looks

@@ -59,6 +59,7 @@ typedef struct rg__agent_params {
     uint64_t notice_every_ms, notice_lead_ms;
     bool heeds_advice;          /* as it does notices */
     const char *metrics;        /* where they are shown (scrape.h); NULL: not */
+    const char *timeline;       /* a file (timeline.h); NULL: none */
     const char *history_dir;    /* NULL: none; exists */
     const char *output_dir;     /* NULL: prefixed to our own output; exists */
     const char *checkpoint_dir; /* NULL: none; exists; all hosts' */

@@ -12,9 +12,11 @@
 #include "elastic/agent/control/scrape.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/dump/dump.h"
+#include "elastic/agent/timeline/timeline.h"
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/workers/workers.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -219,6 +221,26 @@ static void take_scale(rg__agent *a, int sock, const rg__scale *m)
     rg__scale_ask(a, m->min, m->max, sock);
 }
 
+/* Of this host's workers. */
+static void take_timeline(rg__agent *a, int sock, const rg__text *m)
+{
+    char path[sizeof m->text + 1];
+    uint64_t events = 0, dropped = 0;
+    snprintf(path, sizeof path, "%.*s", (int)sizeof m->text, m->text);
+    const rg_status st = path[0] != '\0'
+                             ? rg__timeline_start(a, path, false)
+                             : rg__timeline_stop(a, &events, &dropped);
+    json_t *j = st == RG_OK ? json_pack("{s:b,s:I,s:I}", "ok", 1, "events",
+                                        (json_int_t)events, "dropped",
+                                        (json_int_t)dropped)
+                            : json_pack("{s:s,s:i}", "error", rg_last_error(),
+                                        "status", (int)st);
+    char *text = json_dumps(j, JSON_COMPACT);
+    json_decref(j);
+    rg__answer(sock, text);
+    free(text);
+}
+
 bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
 {
     const rg__wire_type type = rg__wire_read(bytes, n);
@@ -240,6 +262,9 @@ bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
         return true;
     case RG__SCALE:
         take_scale(a, sock, bytes);
+        return true;
+    case RG__TIMELINE:
+        take_timeline(a, sock, bytes);
         return true;
     case RG__DUMP: {
         const uint64_t wants = ((const rg__mark *)bytes)->generation;

@@ -1,0 +1,476 @@
+/* The agent's part of a timeline: on a timer it reads the spans that workers
+ * have put into their records, makes events of them, and sends those to the
+ * process that writes. It does a bounded amount each time; what finds no room
+ * in a record or in the socket is counted, and the count is an event, too.
+ *
+ *   worker: span ring ──> agent: events ──> writer: the file
+ *
+ * Tracks: a process for each worker, with the program (waiting, computing,
+ * committing) and each set as threads; and one for the world's changes. */
+#include "elastic/agent/timeline/timeline_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "elastic/agent/base/reap.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/generation/generation.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+#include "sdk/transport/names.h"
+
+#define TICK_NS    (20 * RG__MS)
+#define TICK_SPANS 2048 /* at once, of all workers */
+#define EVENT_MAX  512
+#define QUEUED_US  10 /* a shorter wait in the queue is not worth an event */
+#define SETS_NAMED 64
+#define PROGRAM    0 /* the thread of that name; set i is i + 1 */
+
+typedef struct track {
+    uint32_t start; /* of the worker that it is named after */
+    int rank;       /* as it was named */
+    bool is_in_commit;
+    uint64_t program_ns;        /* the end of what the program did last */
+    uint32_t named[SETS_NAMED]; /* set + 1 */
+    uint64_t dropped;           /* said so far */
+} track;
+
+typedef struct rg__timeline {
+    int sock;
+    pid_t writer;
+    rg__timer *tick;
+    int64_t to_wall_ns; /* from CLOCK_MONOTONIC */
+    unsigned base;      /* number of this host's first track */
+    uint64_t events, dropped, flows;
+    uint64_t told[RG__CHANGES_MAX]; /* generations whose change is written */
+    char *buffer;                   /* RG__WIRE_MAX bytes */
+    size_t n;
+    track slot[RG__HOST_SLOTS_MAX];
+} rg__timeline;
+
+/* ------------------------------------------------------------------- events */
+
+static void flush(rg__timeline *t, unsigned held)
+{
+    if (t->n == 0)
+        return;
+    if (send(t->sock, t->buffer, t->n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        t->dropped += held;
+    else
+        t->events += held;
+    t->n = 0;
+}
+
+static unsigned held_of(const rg__timeline *t)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += t->buffer[i] == '\n';
+    return n;
+}
+
+__attribute__((format(printf, 2, 3))) static void add(rg__timeline *t,
+                                                      const char *format, ...)
+{
+    va_list args;
+    if (t->n + EVENT_MAX > RG__WIRE_MAX)
+        flush(t, held_of(t));
+    char *at = t->buffer + t->n;
+    at[0] = ',';
+    at[1] = '\n';
+    va_start(args, format);
+    const int n = vsnprintf(at + 2, EVENT_MAX - 2, format, args);
+    va_end(args);
+    if (n > 0 && n < EVENT_MAX - 2)
+        t->n += 2 + (size_t)n;
+    else
+        t->dropped++;
+}
+
+static double wall_us(const rg__timeline *t, uint64_t ns)
+{
+    return (double)((int64_t)ns + t->to_wall_ns) / 1e3;
+}
+
+static double us(uint64_t from_ns, uint64_t to_ns)
+{
+    return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e3 : 0;
+}
+
+/* Into a JSON string: what may not stand there becomes a blank. */
+static void clean(char *to, size_t room, const char *from, size_t most)
+{
+    size_t n = 0;
+    for (; n + 1 < room && n < most && from[n] != '\0'; n++) {
+        const unsigned char c = (unsigned char)from[n];
+        to[n] = c < 0x20 || c > 0x7e || c == '"' || c == '\\' ? ' ' : from[n];
+    }
+    to[n] = '\0';
+}
+
+static void name_track(rg__timeline *t, unsigned pid, const char *what,
+                       unsigned thread, const char *name)
+{
+    add(t,
+        "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"args\":{"
+        "\"name\":\"%s\"}}",
+        pid, thread, what, name);
+}
+
+/* ------------------------------------------------------------------- spans */
+
+static unsigned thread_of(rg__timeline *t, track *k, unsigned pid,
+                          const rg__span *s)
+{
+    char name[40] = "set ";
+    const uint32_t thread = s->set % 4096 + 1;
+    uint32_t *named = &k->named[s->set % SETS_NAMED];
+    if (*named != s->set + 1) {
+        *named = s->set + 1;
+        clean(name + 4, sizeof name - 4, s->what, RG__SPAN_WHAT);
+        name_track(t, pid, "thread_name", thread, name);
+    }
+    return thread;
+}
+
+static const char *kind_text(const rg__span *s)
+{
+    return s->kind == RG__OP_SEND   ? "send"
+           : s->kind == RG__OP_RECV ? "recv"
+                                    : rg__kind_name(s->kind);
+}
+
+static void add_overlapping(rg__timeline *t, unsigned pid, unsigned thread,
+                            const char *kind, const char *name, uint64_t from,
+                            uint64_t to)
+{
+    t->flows++;
+    add(t,
+        "{\"ph\":\"b\",\"cat\":\"%s\",\"id\":%" PRIu64 ",\"pid\":%u,\"tid\":%u,"
+        "\"ts\":%.3f,\"name\":\"%s\"}",
+        kind, t->flows, pid, thread, wall_us(t, from), name);
+    add(t,
+        "{\"ph\":\"e\",\"cat\":\"%s\",\"id\":%" PRIu64 ",\"pid\":%u,\"tid\":%u,"
+        "\"ts\":%.3f,\"name\":\"%s\"}",
+        kind, t->flows, pid, thread, wall_us(t, to), name);
+}
+
+/* A set has one collective under way; what waits behind it, and messages,
+ * overlap. */
+static void add_operation(rg__timeline *t, track *k, unsigned pid,
+                          const rg__span *s)
+{
+    const unsigned thread = thread_of(t, k, pid, s);
+    const char *name = kind_text(s);
+    const uint64_t begun = s->begun_ns != 0 ? s->begun_ns : s->queued_ns;
+    if (s->kind == RG__OP_SEND || s->kind == RG__OP_RECV) {
+        add_overlapping(t, pid, thread, "message", name, s->queued_ns,
+                        s->ended_ns);
+        return;
+    }
+    if (us(s->queued_ns, begun) > QUEUED_US)
+        add_overlapping(t, pid, thread, "queued", name, s->queued_ns, begun);
+    add(t,
+        "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
+        "\"name\":\"%s\",\"args\":{\"number\":%u,\"count\":%" PRIu64
+        ",\"type\":\"%s\",\"op\":\"%s\",\"queued_us\":%.1f,\"generation\":%u,"
+        "\"status\":\"%s\"}}",
+        pid, thread, wall_us(t, begun), us(begun, s->ended_ns), name, s->number,
+        s->count, rg__type_name(s->type), rg__op_name(s->op),
+        us(s->queued_ns, begun), s->generation,
+        rg_status_name((rg_status)s->status));
+}
+
+static void add_slice(rg__timeline *t, unsigned pid, const char *name,
+                      uint64_t from, uint64_t to, const rg__span *s)
+{
+    add(t,
+        "{\"ph\":\"X\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":"
+        "\"%s\",\"args\":{\"step\":%u,\"generation\":%u}}",
+        pid, PROGRAM, wall_us(t, from), us(from, to), name, s->number,
+        s->generation);
+}
+
+/* Between what it did in Regroup the program computes; the waits of a commit
+ * come before the commit itself. */
+static void add_program(rg__timeline *t, track *k, unsigned pid,
+                        const rg__span *s)
+{
+    if (s->span != RG__SPAN_COMMIT && !k->is_in_commit && k->program_ns != 0 &&
+        s->begun_ns > k->program_ns)
+        add_slice(t, pid, "compute", k->program_ns, s->begun_ns, s);
+    if (s->span != RG__SPAN_BEGINS)
+        add_slice(t, pid, s->span == RG__SPAN_COMMIT ? "commit" : "wait",
+                  s->begun_ns, s->ended_ns, s);
+    k->is_in_commit = s->span == RG__SPAN_BEGINS ||
+                      (k->is_in_commit && s->span != RG__SPAN_COMMIT);
+    if (s->ended_ns > k->program_ns)
+        k->program_ns = s->ended_ns;
+}
+
+/* A worker may have written anything. */
+static bool is_sound(const rg__span *s)
+{
+    return s->span > 0 && s->span < RG__SPAN_KINDS && s->ended_ns != 0 &&
+           s->ended_ns >= s->begun_ns && s->ended_ns <= rg__now_ns();
+}
+
+static void name_worker(rg__timeline *t, const rg__agent *a, track *k,
+                        unsigned pid, int slot, int rank)
+{
+    char name[RG__NAME_MAX + 40], host[RG__NAME_MAX];
+    clean(host, sizeof host, a->params->host, sizeof host);
+    snprintf(name, sizeof name, "%s.%d rank %d", host, slot, rank);
+    name_track(t, pid, "process_name", 0, name);
+    name_track(t, pid, "thread_name", PROGRAM, "program");
+    k->rank = rank;
+}
+
+static unsigned drain(rg__timeline *t, const rg__agent *a, int slot,
+                      rg__record *record, uint32_t start, unsigned most)
+{
+    track *k = &t->slot[slot];
+    const unsigned pid = t->base + (unsigned)slot + 1;
+    const int rank = record->generation[atomic_load(&record->half) % 2].rank;
+    atomic_store(&record->traces, 1);
+    const uint64_t written = atomic_load(&record->written);
+    uint64_t at = atomic_load(&record->read);
+    if (written - at > RG__SPANS) /* scribbled */
+        at = written;
+    if (at != written && (k->start != start || k->rank != rank)) {
+        if (k->start != start)
+            *k = (track){.start = start};
+        name_worker(t, a, k, pid, slot, rank);
+    }
+    unsigned n = 0;
+    for (; at != written && n < most; at++, n++) {
+        const rg__span s = record->span[at % RG__SPANS];
+        if (!is_sound(&s))
+            continue;
+        if (s.span == RG__SPAN_OP)
+            add_operation(t, k, pid, &s);
+        else
+            add_program(t, k, pid, &s);
+    }
+    atomic_store(&record->read, at);
+    const uint64_t dropped = atomic_load(&record->dropped);
+    if (dropped > k->dropped)
+        t->dropped += dropped - k->dropped;
+    k->dropped = dropped;
+    return n;
+}
+
+/* ------------------------------------------------------------------ changes */
+
+static void add_stage(rg__timeline *t, uint64_t generation, const char *name,
+                      uint64_t from, uint64_t to)
+{
+    if (from != 0 && to > from)
+        add(t,
+            "{\"ph\":\"X\",\"pid\":%u,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f,"
+            "\"name\":\"%s\",\"args\":{\"generation\":%" PRIu64 "}}",
+            t->base, wall_us(t, from), us(from, to), name, generation);
+}
+
+static void add_change(rg__timeline *t, const rg__agent *a, const rg__change *c)
+{
+    char cause[RG__CAUSE_MAX] = "", name[RG__CAUSE_MAX + 32];
+    const rg__proposal *p = rg__snapshot_gen(&a->view, c->generation);
+    if (p != NULL)
+        clean(cause, sizeof cause, p->cause, sizeof cause);
+    snprintf(name, sizeof name, "generation %" PRIu64 ": %.200s", c->generation,
+             cause);
+    add_stage(t, c->generation, name, c->detected, c->stepped);
+    add_stage(t, c->generation, "detected to proposed", c->detected,
+              c->proposed);
+    add_stage(t, c->generation, "build", c->proposed, c->built);
+    add_stage(t, c->generation, "decide", c->built, c->decided);
+    add_stage(t, c->generation, "sync", c->decided, c->synced);
+    add_stage(t, c->generation, "first step", c->synced, c->stepped);
+}
+
+static void add_changes(rg__timeline *t, rg__agent *a)
+{
+    const rg__proposal *decided = rg__view_decided(a);
+    if (decided != NULL)
+        rg__change_note_steps(a, decided->generation);
+    for (int i = 0; i < rg__changes(a); i++) {
+        const rg__change *c = rg__change_at(a, i);
+        uint64_t *told = &t->told[c->generation % RG__CHANGES_MAX];
+        if (c->stepped == 0 || *told >= c->generation)
+            continue;
+        *told = c->generation;
+        add_change(t, a, c);
+    }
+}
+
+/* --------------------------------------------------------------------- tick */
+
+static unsigned drain_all(rg__timeline *t, rg__agent *a)
+{
+    unsigned n = 0;
+    for (int i = 0; i < a->params->slots && n < TICK_SPANS; i++) {
+        const rg__slot *s = &a->slot[i];
+        if (s->fallen.record != NULL)
+            n += drain(t, a, i, s->fallen.record, s->saved.start,
+                       TICK_SPANS - n);
+        if (s->w.record != NULL)
+            n += drain(t, a, i, s->w.record, s->saved.start, TICK_SPANS - n);
+    }
+    add_changes(t, a);
+    flush(t, held_of(t));
+    return n;
+}
+
+static void on_tick(void *arg)
+{
+    rg__agent *a = arg;
+    drain_all(a->timeline, a);
+    rg__timer_set(a->timeline->tick, TICK_NS);
+}
+
+/* --------------------------------------------------------- begin and the end */
+
+static void drop(rg__agent *a)
+{
+    rg__timeline *t = a->timeline;
+    for (int i = 0; a->slot != NULL && i < a->params->slots; i++)
+        if (a->slot[i].w.record != NULL)
+            atomic_store(&a->slot[i].w.record->traces, 0);
+    if (t->sock >= 0)
+        close(t->sock);
+    if (t->writer > 0)
+        rg__reap(t->writer);
+    rg__timer_destroy(t->tick);
+    free(t->buffer);
+    free(t);
+    a->timeline = NULL;
+}
+
+static rg_status start_writer(rg__timeline *t, int file)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return rg__fail(RG_ERR_SYSTEM, "no socket for a timeline: %s",
+                        strerror(errno));
+    t->sock = pair[0];
+    t->writer = fork();
+    if (t->writer == 0)
+        rg__timeline_write(file, pair[1]);
+    close(pair[1]);
+    return t->writer > 0
+               ? RG_OK
+               : rg__fail(RG_ERR_SYSTEM, "no process for a timeline: %s",
+                          strerror(errno));
+}
+
+/* Spans of before are not of this timeline. */
+static void skip_old(rg__agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        rg__record *record = a->slot[i].w.record;
+        if (record != NULL)
+            atomic_store(&record->read, atomic_load(&record->written));
+        if (record != NULL)
+            a->timeline->slot[i].dropped = atomic_load(&record->dropped);
+    }
+}
+
+static int64_t wall_offset_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - (int64_t)rg__now_ns();
+}
+
+rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on)
+{
+    char name[RG__NAME_MAX + 32];
+    if (a->timeline != NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "a timeline is being written already; end it with "
+                        "`regroup timeline stop`");
+    const int file = rg__timeline_file(path, goes_on);
+    if (file < 0)
+        return RG_ERR_INVALID;
+    rg__timeline *t = calloc(1, sizeof *t);
+    if (t == NULL) {
+        close(file);
+        return rg__fail(RG_ERR_MEMORY, "no memory for a timeline");
+    }
+    a->timeline = t;
+    t->sock = -1;
+    t->buffer = malloc(RG__WIRE_MAX);
+    t->tick = rg__timer_create(a->loop, on_tick, a);
+    t->to_wall_ns = wall_offset_ns();
+    t->base = (unsigned)(a->id % 10000) * 100;
+    rg_status st = t->buffer != NULL && t->tick != NULL
+                       ? start_writer(t, file)
+                       : rg__fail(RG_ERR_MEMORY, "no memory for a timeline");
+    close(file);
+    if (st != RG_OK) {
+        drop(a);
+        return st;
+    }
+    if (!goes_on)
+        skip_old(a);
+    snprintf(name, sizeof name, "world, seen from ");
+    clean(name + strlen(name), sizeof name - strlen(name), a->params->host,
+          RG__NAME_MAX);
+    name_track(t, t->base, "process_name", 1, name);
+    name_track(t, t->base, "thread_name", 1, "changes");
+    rg__timer_set(t->tick, 0);
+    return RG_OK;
+}
+
+/* Other hosts may share the directory: their name stands before the ending. */
+void rg__timeline_open(rg__agent *a)
+{
+    const char *given = a->params->timeline;
+    char *path = NULL;
+    if (given == NULL)
+        return;
+    const char *dot = strrchr(given, '.'), *slash = strrchr(given, '/');
+    const size_t stem = dot != NULL && (slash == NULL || dot > slash)
+                            ? (size_t)(dot - given)
+                            : strlen(given);
+    const int n = a->params->is_one_host
+                      ? asprintf(&path, "%s", given)
+                      : asprintf(&path, "%.*s.%s%s", (int)stem, given,
+                                 a->params->host, given + stem);
+    if (n < 0)
+        return;
+    if (rg__timeline_start(a, path, a->life.agents > 1) != RG_OK)
+        rg__log(RG__WARN, "agent", "%s", rg_last_error());
+    free(path);
+}
+
+rg_status rg__timeline_stop(rg__agent *a, uint64_t *events_p,
+                            uint64_t *dropped_p)
+{
+    rg__timeline *t = a->timeline;
+    if (t == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "no timeline is being written; begin one with "
+                        "`regroup timeline start FILE`");
+    const uint64_t rounds = (uint64_t)a->params->slots * RG__SPANS / TICK_SPANS;
+    for (uint64_t i = 0; i <= rounds && drain_all(t, a) > 0; i++)
+        continue;
+    add(t,
+        "{\"ph\":\"i\",\"s\":\"g\",\"pid\":%u,\"tid\":1,\"ts\":%.3f,\"name\":"
+        "\"end of the timeline\",\"args\":{\"dropped\":%" PRIu64 "}}",
+        t->base, wall_us(t, rg__now_ns()), t->dropped);
+    flush(t, held_of(t));
+    *events_p = t->events;
+    *dropped_p = t->dropped;
+    drop(a);
+    return RG_OK;
+}

@@ -1,0 +1,69 @@
+/* `regroup timeline`: begin or end one while the job runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "elastic/cli/ask.h"
+#include "elastic/cli/cli.h"
+#include "elastic/cli/document.h"
+#include "sdk/base/fail.h"
+
+/* As the agent finds it, which has another working directory. */
+static rg_status find_path(const char *given, char **path_p)
+{
+    char *here = given[0] == '/' ? NULL : getcwd(NULL, 0);
+    const int n = here == NULL ? asprintf(path_p, "%s", given)
+                               : asprintf(path_p, "%s/%s", here, given);
+    free(here);
+    return n >= 0 ? RG_OK : rg__fail(RG_ERR_MEMORY, "no memory for a name");
+}
+
+static rg_status read_words(const rg__cli *cli, bool *starts_p, char **path_p)
+{
+    const char *word = cli->argc > 0 ? cli->argv[0] : "";
+    *starts_p = strcmp(word, "start") == 0;
+    if (!*starts_p && strcmp(word, "stop") != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "write `regroup timeline start FILE` or `regroup "
+                        "timeline stop`");
+    if (*starts_p && (cli->argc < 2 || cli->argv[1][0] == '\0'))
+        return rg__fail(RG_ERR_INVALID,
+                        "`regroup timeline start` needs the name of a file");
+    return find_path(*starts_p ? cli->argv[1] : "/", path_p);
+}
+
+static rg_status ask(const rg__job_record *job, const char *path,
+                     json_t **answer_p)
+{
+    char *text = NULL;
+    rg_status st = rg__ask_timeline(job, path, &text);
+    if (st == RG_OK)
+        st = rg__document_read(text, answer_p);
+    if (st == RG_OK && !rg__document_is(*answer_p, "ok"))
+        st = rg__fail((rg_status)rg__document_number(*answer_p, "status"), "%s",
+                      rg__document_text(*answer_p, "error"));
+    return st;
+}
+
+int rg__cmd_timeline(rg__cli *cli)
+{
+    rg__job_record job;
+    json_t *answer = NULL;
+    char *path = NULL;
+    bool starts = false;
+    rg_status st = read_words(cli, &starts, &path);
+    if (st == RG_OK)
+        st = rg__document_job(cli, starts ? 2 : 1, &job);
+    if (st == RG_OK)
+        st = ask(&job, starts ? path : "", &answer);
+    if (st == RG_OK && starts)
+        printf("the timeline of job %s is written to %s\n", job.job, path);
+    else if (st == RG_OK)
+        printf("the timeline has %lld events; %lld found no room\n",
+               rg__document_number(answer, "events"),
+               rg__document_number(answer, "dropped"));
+    json_decref(answer);
+    free(path);
+    return st == RG_OK ? 0 : rg__cli_fail(st);
+}

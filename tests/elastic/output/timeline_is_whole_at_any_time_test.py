@@ -1,0 +1,77 @@
+"""A timeline is JSON that a tracing page opens, at any time and after a kill of
+the whole job: operations by set, waits, computing, commits, and the stages of a
+change after a worker's death, of each worker and of its replacement. It can be
+begun and ended while the job runs, and mistakes are one sentence.
+
+Covers: timeline.c timeline/writer.c timeline_cmd.c"""
+import json
+import os
+import signal
+
+from house import UNTIL_FINISH, Job, claim, trainer, until
+
+
+def read(job, name):
+    with open(os.path.join(job.folder, name), encoding="utf-8") as file:
+        return json.load(file)["traceEvents"]
+
+
+def names(events, phase="X"):
+    return {e["name"] for e in events if e["ph"] == phase}
+
+
+def check(events):
+    """Slices of one thread follow each other or are nested."""
+    threads = {}
+    for e in events:
+        claim({"ph", "pid", "name"} <= e.keys(), str(e))
+        if e["ph"] == "X":
+            claim(e["dur"] >= 0 and e["ts"] > 1e15, str(e))
+            threads.setdefault((e["pid"], e["tid"]), []).append(e)
+    for slices in threads.values():
+        open_ends = []
+        for e in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
+            while open_ends and open_ends[-1] <= e["ts"] + 1:
+                open_ends.pop()
+            end = e["ts"] + e["dur"]
+            claim(not open_ends or end <= open_ends[-1] + 1, f"overlap: {open_ends} {e}")
+            open_ends.append(end)
+
+
+with Job(["-n", "2", "--timeline", "t.json"], trainer(*UNTIL_FINISH)) as job:
+    job.wait_step(20)
+    before = job.generation()
+    job.kill(rank=1)
+    job.wait_world(2, above=before)
+    job.wait_step(job.step() + 20)
+
+    def has_all():
+        found = read(job, "t.json")
+        return ({"allreduce", "wait", "compute", "commit", "build", "decide",
+                 "first step"} <= names(found)) and found
+    check(until(has_all, 20, "all kinds of events"))
+
+    for words in (("timeline",), ("timeline", "begin"), ("timeline", "start"),
+                  ("timeline", "start", "u.json", "test", "more"),
+                  ("timeline", "stop", "no-such-job"),
+                  ("timeline", "start", "u.json", "test")):
+        shown = job.run(*words)
+        claim(shown.returncode == 64 and shown.stderr.count("\n") == 1,
+              f"{words}: {shown}")
+    claim(job.run("timeline", "stop", "test").returncode == 0, "stop")
+    claim("end of the timeline" in names(read(job, "t.json"), "i"), "its end")
+    claim(job.run("timeline", "stop", "test").returncode == 64, "again")
+    shown = job.run("timeline", "start", "/no/such/folder/t.json", "test")
+    claim(shown.returncode == 64 and "/no/such/folder" in shown.stderr,
+          str(shown))
+    path = os.path.join(job.folder, "second.json")
+    claim(job.run("timeline", "start", path, "test").returncode == 0, "start")
+    until(lambda: "commit" in names(read(job, "second.json")), 20, "commits")
+
+    agent = job.agent()
+    os.kill(agent, signal.SIGKILL)
+    job.wait_step(job.step() + 20)
+    check(read(job, "second.json"))
+    job.finish()
+    check(read(job, "second.json"))
+    check(read(job, "t.json"))
