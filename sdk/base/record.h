@@ -24,12 +24,12 @@
 #include "regroup/regroup.h"
 #include "sdk/base/page.h"
 
-#define RG__LANES     64
-#define RG__LANE_OPS  32
-#define RG__SPANS     8192 /* a power of 2 */
-#define RG__WHAT_MAX  16
-#define RG__SPAN_WHAT 12
-#define RG__LANE_NAME 32
+#define RG__RECORD_LANES 64
+#define RG__LANE_OPS     32
+#define RG__SPANS        8192 /* a power of 2 */
+#define RG__WHAT_MAX     16
+#define RG__SPAN_WHAT    12
+#define RG__LANE_NAME    32
 
 enum { RG__OP_QUEUED = 1, RG__OP_BEGUN, RG__OP_ENDED };
 
@@ -65,7 +65,7 @@ typedef struct rg__half {
     _Atomic uint64_t generation; /* 0: none yet */
     int32_t rank, size;          /* in its world */
     _Atomic uint32_t lanes;      /* in use */
-    rg__lane lane[RG__LANES];
+    rg__lane lane[RG__RECORD_LANES];
 } rg__half;
 
 typedef enum rg__span_kind {

@@ -10,7 +10,7 @@
 #include "sdk/base/hash.h"
 #include "sdk/core/engine_parts.h"
 
-#define SHARED (RG__LANES - 1) /* the lane of the sets beyond */
+#define SHARED (RG__RECORD_LANES - 1) /* the lane of the sets beyond */
 
 static rg__half *half_of(const rg__engine *e)
 {
@@ -27,7 +27,8 @@ void rg__record_enter(rg__engine *e, uint64_t generation, int rank, int size)
     rg__half *h = &e->record->generation[next];
     atomic_store(&h->generation, 0);
     const uint32_t lanes = atomic_load(&h->lanes);
-    memset(h->lane, 0, sizeof *h->lane * (lanes < RG__LANES ? lanes : SHARED));
+    memset(h->lane, 0,
+           sizeof *h->lane * (lanes < RG__RECORD_LANES ? lanes : SHARED));
     memset(&h->lane[SHARED], 0, sizeof h->lane[SHARED]);
     atomic_store(&h->lanes, 0);
     h->rank = rank;
@@ -60,7 +61,7 @@ static rg__lane *find_free(rg__half *h)
     for (int i = 0; i < SHARED; i++)
         if (h->lane[i].is_free)
             return &h->lane[i];
-    atomic_store(&h->lanes, RG__LANES);
+    atomic_store(&h->lanes, RG__RECORD_LANES);
     return &h->lane[SHARED];
 }
 

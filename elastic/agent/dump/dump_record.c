@@ -94,7 +94,7 @@ static json_t *lanes_json(const rg__half *h, uint64_t now_ns)
 {
     json_t *sets = json_array();
     uint32_t lanes = atomic_load(&h->lanes);
-    lanes = lanes < RG__LANES ? lanes : RG__LANES;
+    lanes = lanes < RG__RECORD_LANES ? lanes : RG__RECORD_LANES;
     uint32_t most = lanes > 0 ? OPS_MAX / lanes : 0;
     most = most < OPS_LEAST ? OPS_LEAST : most;
     most = most < RG__LANE_OPS ? most : RG__LANE_OPS;

@@ -337,7 +337,7 @@ static void on_tick(void *arg)
     rg__timer_set(a->timeline->tick, TICK_NS);
 }
 
-/* --------------------------------------------------------- begin and the end */
+/* -------------------------------------------------------------------- life */
 
 static void drop(rg__agent *a)
 {

@@ -3,7 +3,7 @@ the whole job: operations by set, waits, computing, commits, and the stages of a
 change after a worker's death, of each worker and of its replacement. It can be
 begun and ended while the job runs, and mistakes are one sentence.
 
-Covers: timeline.c timeline/writer.c timeline_cmd.c"""
+Covers: timeline.c timeline_writer.c timeline_cmd.c"""
 import json
 import os
 import signal
