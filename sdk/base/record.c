@@ -2,9 +2,9 @@
  * the memory of what is written. */
 #include "sdk/base/record.h"
 
+#include <sched.h>
 #include <unistd.h>
 
-#include "sdk/base/futex.h"
 #include "sdk/base/shm.h"
 
 rg_status rg__area_create(int *fd_p)
@@ -37,7 +37,7 @@ void rg__record_span(rg__record *record, const rg__span *span)
     uint32_t nobody = 0;
     while (!atomic_compare_exchange_weak(&record->writing, &nobody, 1)) {
         nobody = 0;
-        rg__yield();
+        sched_yield();
     }
     const uint64_t written = atomic_load(&record->written);
     if (written - atomic_load(&record->read) >= RG__SPANS) {
