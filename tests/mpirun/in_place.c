@@ -49,6 +49,24 @@ static int row_of(rg_ctx *in, void *arg)
     return rg_rank(in) / 2;
 }
 
+/* A set of a communicator of the program's own, for as long as this world. */
+static rg_status make_halves(MPI_Comm all, rg_set **halves_p)
+{
+    MPI_Comm half;
+    if (MPI_Comm_split(all, rg_rank(ctx) % 2, 0, &half) != MPI_SUCCESS)
+        return RG_ERR_PEER_LOST;
+    return rg_set_create_mpi(ctx, half, NULL, halves_p);
+}
+
+static rg_status count_half(rg_set *half)
+{
+    int64_t mine = 1, all = 0;
+    const rg_status st = rg_allreduce(half, &mine, &all, 1, RG_I64, RG_SUM);
+    if (st == RG_OK && all != rg_set_size(half))
+        die("a half's sum is wrong");
+    return st;
+}
+
 /* A blocking collective of the program's own MPI: 0, or a rank is lost. */
 static int add(MPI_Comm comm, uint64_t mine, uint64_t *all)
 {
@@ -88,11 +106,14 @@ static rg_status work(const char *path, rg_set *rows)
 {
     MPI_Comm all = MPI_COMM_WORLD, row = MPI_COMM_NULL;
     int finished = 0, n = 0;
+    rg_set *half = NULL;
     rg_status st = RG_OK;
     if (!is_bare || rg_generation(ctx) > 1)
         st = rg_set_mpi_comm(rg_world(ctx), &all);
     if (st == RG_OK && has_sets)
         st = rg_set_mpi_comm(rows, &row);
+    if (st == RG_OK && has_sets)
+        st = make_halves(all, &half);
     if (st != RG_OK)
         return st;
     MPI_Comm_size(all, &n);
@@ -104,11 +125,14 @@ static rg_status work(const char *path, rg_set *rows)
     fflush(stdout);
     while (st == RG_OK) {
         if (!is_finished(all, path, &finished))
-            return RG_ERR_PEER_LOST;
-        if (finished)
-            return RG_OK;
+            st = RG_ERR_PEER_LOST;
+        if (finished || st != RG_OK)
+            break;
         st = step(all, row, has_sets ? rg_set_size(rows) : 0);
+        if (st == RG_OK && has_sets)
+            st = count_half(half);
     }
+    rg_set_destroy(half);
     return st;
 }
 

@@ -1,6 +1,7 @@
 """Under `regroup run --mpi=ulfm` ranks that lose others go on in place: in the
 same processes, with a communicator of those that are left and the sets of a
-rule on it, from the last commit. That is so for a rank that is killed in a
+rule on it, and sets of the program's own communicators (rg_set_create_mpi),
+from the last commit. That is so for a rank that is killed in a
 collective of MPI, for rank 0, for one that is stopped, and for two at once.
 Below --min all are launched again.
 
