@@ -114,10 +114,24 @@ static const rg__half *half_of(const rg__record *record, uint64_t generation)
     return found != 0 && (generation == 0 || found == generation) ? h : NULL;
 }
 
+/* What a worker that has died did last may be in the generation before: it had
+ * built the next one, and started nothing there. */
+static const rg__half *last_half(const rg__record *record)
+{
+    const rg__half *now = half_of(record, 0);
+    const uint32_t other = 1 - atomic_load(&record->half) % 2;
+    const rg__half *before = &record->generation[other];
+    const bool has_before = atomic_load(&before->generation) != 0;
+    return now != NULL && atomic_load(&now->lanes) == 0 && has_before ? before
+                                                                      : now;
+}
+
 static json_t *worker_json(const rg__slot *s, const rg__record *record,
                            pid_t pid, bool is_alive, uint64_t generation)
 {
-    const rg__half *from = half_of(record, generation);
+    const rg__half *from = is_alive || generation != 0
+                               ? half_of(record, generation)
+                               : last_half(record);
     rg__half *copy = from != NULL ? malloc(sizeof *copy) : NULL;
     if (copy == NULL)
         return NULL;
