@@ -63,6 +63,8 @@ void rg_state_destroy(rg_state *state)
 {
     if (state == NULL)
         return;
+    if (state->abandon != NULL)
+        state->abandon(state);
     if (state->is_resumed) {
         state->ctx->finish_st = rg__state_finish(state);
         state->ctx->has_finished = true;

@@ -90,6 +90,7 @@ struct rg_state {
     bool is_clean;    /* left by agreement: registered memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
+    void (*abandon)(rg_state *state); /* before it is freed; NULL: nothing */
     rg_commit_fn on_commit;
     void *commit_arg;
     uint64_t told; /* steps up to it count, and on_commit was called for them */

@@ -388,6 +388,7 @@ rg_status rg_finalize(rg_ctx *ctx)
 {
     if (ctx == NULL || !is_last(ctx))
         return RG_OK;
+    rg__worker_close_loop(ctx->worker);
     rg__group_forget(ctx);
     const rg_status st = rg__worker_finish_launch(ctx);
     /* Now, since the agent ends this rank as soon as it has left. */

@@ -1,4 +1,5 @@
-/* rg_run: the advice column made a loop. */
+/* rg_run and rg_next: the advice column made a loop. A turn of it is what fn,
+ * or the body of a loop of the program's own, does in one generation. */
 #include "elastic/state/state.h"
 #include "elastic/worker/worker.h"
 
@@ -6,6 +7,7 @@
 
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
 
 #define IN_VAIN_MAX 10
 
@@ -34,11 +36,24 @@ static void settle(rg__worker *w)
 static void thread_ended(void *arg)
 {
     rg__worker *w = arg;
+    w->open = NULL;
     w->ctx->has_failed = true;
     rg__worker_fail(w, RG__THREAD_ENDED);
     rg__worker_stop_thread(w);
     settle(w);
     leave_run(w->ctx);
+}
+
+/* The program has left fn, or its own loop, without a status. */
+static void leave_early(rg_state *state)
+{
+    int off = 0;
+    rg__worker *w = state->ctx->worker;
+    state->is_in_fn = false;
+    thread_ended(w);
+    pthread_setcancelstate(state->cancel_state, &off);
+    pthread_key_delete(w->thread_end);
+    w->has_thread_end = false;
 }
 
 /* The frame of rg_run that notices when fn was left without a return: a C++
@@ -50,39 +65,33 @@ typedef struct passage {
 
 static void leave_passage(passage *p)
 {
-    if (p->has_returned)
-        return;
-    int off = 0;
-    rg__worker *w = p->state->ctx->worker;
-    p->state->is_in_fn = false;
-    thread_ended(w);
-    pthread_setcancelstate(p->state->cancel_state, &off);
-    pthread_key_delete(w->thread_end);
-    w->has_thread_end = false;
+    if (!p->has_returned)
+        leave_early(p->state);
 }
 
 /* The program's own code, which may end its thread. Only here can the thread be
  * cancelled: it holds no lock of rg_run then. */
-static rg_status call(rg_state *state, rg_train_fn fn, void *arg)
+static void enter_program(rg_state *state)
 {
     int off = 0;
     pthread_setcancelstate(state->cancel_state, &off);
-    const rg_status st = fn(state, arg);
-    pthread_setcancelstate(off, &state->cancel_state);
+}
+
+static rg_status leave_program(rg_state *state, rg_status st)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state->cancel_state);
     return rg__group_leave(state->ctx, st);
 }
 
-static rg_status run_fn(rg_state *state, rg_train_fn fn, void *arg)
+static rg_status call(rg_state *state, rg_train_fn fn, void *arg)
 {
-    state->is_in_fn = true;
-    const rg_status st = call(state, fn, arg);
-    state->is_in_fn = false;
-    return st;
+    enter_program(state);
+    return leave_program(state, fn(state, arg));
 }
 
 /* has_world: by rg_world_wait, which has compared the tables of sets. */
-static rg_status run_generation(rg_state *state, const rg__decided *decided,
-                                bool has_world, rg_train_fn fn, void *arg)
+static rg_status prepare(rg_state *state, const rg__decided *decided,
+                         bool has_world)
 {
     rg_status st = has_world ? RG_OK : rg__sets_sync(state->ctx);
     if (st == RG_OK)
@@ -94,10 +103,6 @@ static rg_status run_generation(rg_state *state, const rg__decided *decided,
     if (st == RG_OK && state->on_reset != NULL)
         st = call(state, state->on_reset, state->reset_arg);
     state->ctx->worker->begun_step = state->step;
-    if (st == RG_OK)
-        st = run_fn(state, fn, arg);
-    if (st == RG_OK || rg__state_has_stopped(state, st))
-        st = rg__state_finish(state);
     return st;
 }
 
@@ -183,69 +188,99 @@ static rg_status judge(rg_state *state, rg_status st)
     return st;
 }
 
-static rg_status run(rg_state *state, rg_train_fn fn, void *arg)
+static rg_status come(rg_state *state)
 {
-    state->ctx->worker->registered = rg__state_registered(state);
-    state->ctx->worker->loaded =
-        state->loaded.name[0] != '\0' ? state->loaded.hash : 0;
-    state->ctx->worker->waits = false;
+    rg__worker *w = state->ctx->worker;
+    w->registered = rg__state_registered(state);
+    w->loaded = state->loaded.name[0] != '\0' ? state->loaded.hash : 0;
+    w->waits = false;
     rg__state_show_loaded(state);
-    rg__decided decided;
-    bool is_done = false,
-         has_world = rg__worker_has_world(state->ctx->worker, &decided);
-    rg_status st = rg__worker_door(state->ctx->worker);
-    while (st == RG_OK) {
-        if (!has_world)
-            st = rg__worker_await(state->ctx->worker, &decided, &is_done);
-        if (st == RG_OK && is_done)
-            rg__state_tell(state);
-        if (st != RG_OK || is_done)
-            break;
-        st = judge(state, run_generation(state, &decided, has_world, fn, arg));
-        has_world = false;
-    }
-    rg__state_note_leave(state);
-    return st;
+    w->has_world = rg__worker_has_world(w, &w->decided_here);
+    return rg__worker_door(w);
 }
 
-static rg_status run_in_thread(rg_state *state, rg_train_fn fn, void *arg)
+/* OK: another turn follows, or the job is done. */
+static rg_status end_turn(rg_state *state, rg_status st)
 {
-    int off = 0;
-    passage p __attribute__((cleanup(leave_passage))) = {state, false};
+    state->is_in_fn = false;
+    if (st == RG_OK || rg__state_has_stopped(state, st))
+        st = rg__state_finish(state);
+    return judge(state, st);
+}
+
+/* Wait for the next turn. False: the loop is over, with *st_p. */
+static bool begin_turn(rg_state *state, rg_status *st_p)
+{
+    rg__worker *w = state->ctx->worker;
+    bool is_done = false;
+    while (*st_p == RG_OK) {
+        if (!w->has_world)
+            *st_p = rg__worker_await(w, &w->decided_here, &is_done);
+        if (*st_p == RG_OK && is_done)
+            rg__state_tell(state);
+        if (*st_p != RG_OK || is_done)
+            return false;
+        const rg_status st = prepare(state, &w->decided_here, w->has_world);
+        w->has_world = false;
+        state->is_in_fn = st == RG_OK;
+        if (state->is_in_fn)
+            return true;
+        *st_p = end_turn(state, st);
+    }
+    return false;
+}
+
+static void begin_loop(rg_state *state)
+{
     state->ctx->is_running = true;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state->cancel_state);
-    const rg_status st = run(state, fn, arg);
-    p.has_returned = true;
+}
+
+static void end_loop(rg_state *state, rg_status st)
+{
+    int off = 0;
+    rg__state_note_leave(state);
     state->ctx->has_failed = st != RG_OK;
     if (st != RG_OK)
         rg__worker_fail(state->ctx->worker, RG__RUN_FAILED);
     settle(state->ctx->worker);
     leave_run(state->ctx);
     pthread_setcancelstate(state->cancel_state, &off);
+}
+
+static rg_status run(rg_state *state, rg_train_fn fn, void *arg)
+{
+    passage p __attribute__((cleanup(leave_passage))) = {state, false};
+    begin_loop(state);
+    rg_status st = come(state);
+    while (begin_turn(state, &st))
+        st = end_turn(state, call(state, fn, arg));
+    p.has_returned = true;
+    end_loop(state, st);
     return st;
 }
 
 /* A thread-specific value is dropped when the thread ends, in any language, and
  * needs no unwinding. */
-static rg_status run_watched(rg_state *state, rg_train_fn fn, void *arg)
+static rg_status watch_thread(rg__worker *w)
 {
-    rg__worker *w = state->ctx->worker;
     if (pthread_key_create(&w->thread_end, thread_ended) != 0 ||
         pthread_setspecific(w->thread_end, w) != 0)
         return rg__fail(RG_ERR_SYSTEM,
                         "rg_run can't watch its thread: this process has no "
                         "key for thread-specific data left");
     w->has_thread_end = true;
-    const rg_status st = run_in_thread(state, fn, arg);
-    w->has_thread_end = false;
-    pthread_key_delete(w->thread_end);
-    return st;
+    return RG_OK;
 }
 
-rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg)
+static void end_watch(rg__worker *w)
 {
-    if (state == NULL || fn == NULL)
-        return rg__fail(RG_ERR_INVALID, "rg_run needs a state and a function");
+    w->has_thread_end = false;
+    pthread_key_delete(w->thread_end);
+}
+
+static rg_status check_may_run(const rg_state *state)
+{
     if (!state->ctx->is_elastic)
         return rg__fail(RG_ERR_INVALID, "rg_run needs an elastic program: set "
                                         "rg_params.elastic = 1 in rg_init");
@@ -258,5 +293,103 @@ rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg)
         return rg__fail(RG_ERR_INVALID,
                         "rg_run has failed in this process; end it, and its "
                         "slot starts again");
-    return run_watched(state, fn, arg);
+    return RG_OK;
+}
+
+rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg)
+{
+    if (state == NULL || fn == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_run needs a state and a function");
+    rg_status st = check_may_run(state);
+    if (st == RG_OK)
+        st = watch_thread(state->ctx->worker);
+    if (st != RG_OK)
+        return st;
+    st = run(state, fn, arg);
+    end_watch(state->ctx->worker);
+    return st;
+}
+
+/* -------------------------------------------------------- the program's loop
+ * The same, with the program's statements between two calls in the place of
+ * fn. Nothing of ours is on the stack meanwhile: a loop that is left early is
+ * noticed by what the program calls next. */
+
+static void abandon(rg_state *state)
+{
+    if (state->ctx->worker->open != state)
+        return;
+    rg__log(RG__ERROR, "worker",
+            "the loop of rg_next was left before rg_next had returned 0; this "
+            "worker leaves the job, and the others go on without it");
+    leave_early(state);
+}
+
+void rg__worker_close_loop(rg__worker *w)
+{
+    if (w->open != NULL)
+        abandon(w->open);
+}
+
+static rg_status open_loop(rg_state *state)
+{
+    rg__worker *w = state->ctx->worker;
+    rg_status st = check_may_run(state);
+    if (st == RG_OK)
+        st = watch_thread(w);
+    if (st != RG_OK)
+        return st;
+    w->open = state;
+    w->loop_thread = pthread_self();
+    state->abandon = abandon;
+    begin_loop(state);
+    return come(state);
+}
+
+static int close_loop(rg_state *state, rg_status st)
+{
+    state->ctx->worker->open = NULL;
+    end_loop(state, st);
+    end_watch(state->ctx->worker);
+    return 0;
+}
+
+static bool is_open(const rg_state *state)
+{
+    return state->ctx->worker->open == state;
+}
+
+static rg_status go_on(rg_state *state, rg_status st)
+{
+    return is_open(state) ? end_turn(state, leave_program(state, st))
+                          : open_loop(state);
+}
+
+static rg_status check_next(const rg_state *state)
+{
+    if (state == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_next needs a state");
+    if (is_open(state) &&
+        !pthread_equal(state->ctx->worker->loop_thread, pthread_self()))
+        return rg__fail(RG_ERR_INVALID, "rg_next was called on another thread "
+                                        "than its loop's");
+    return RG_OK;
+}
+
+int rg_next(rg_state *state, rg_status *st_p)
+{
+    if (st_p == NULL || (*st_p != RG_OK && (state == NULL || !is_open(state))))
+        return 0;
+    rg_status st = check_next(state);
+    if (st != RG_OK) {
+        *st_p = st;
+        return 0;
+    }
+    *st_p = go_on(state, *st_p);
+    if (!is_open(state)) /* it was not opened */
+        return 0;
+    if (!begin_turn(state, st_p))
+        return close_loop(state, *st_p);
+    enter_program(state);
+    return 1;
 }

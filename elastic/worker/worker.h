@@ -100,9 +100,13 @@ struct rg__worker {
     /* the user thread's own */
     pthread_key_t thread_end; /* of rg_run's thread; has_: it is one */
     bool has_thread_end;
-    uint64_t begun_step; /* of fn in this generation */
-    uint64_t loaded;     /* as in DOOR */
-    int in_vain;         /* times fn returned for its own reason since a step */
+    uint64_t begun_step;      /* of fn in this generation */
+    rg_state *open;           /* whose loop of rg_next is under way, or NULL */
+    pthread_t loop_thread;    /* that loop's */
+    rg__decided decided_here; /* what the turn under way has begun with */
+    bool has_world;           /* of the first turn: by rg_world_wait */
+    uint64_t loaded;          /* as in DOOR */
+    int in_vain; /* times fn returned for its own reason since a step */
     rg__member_id *launched; /* owned; the ranks of MPI_COMM_WORLD, where they
                                 go on in place */
     int launched_n;
@@ -235,7 +239,9 @@ bool rg__worker_has_world(rg__worker *w, rg__decided *decided);
 /* The job is done, and this worker had a part in it. */
 bool rg__worker_is_done(rg__worker *w);
 
-/* run.c: fn, or the program, is done in the generation that was taken up. */
+/* run.c. A loop of rg_next that is still open has been left early. */
+void rg__worker_close_loop(rg__worker *w);
+/* fn, or the program, is done in the generation that was taken up. */
 rg_status rg__worker_finished(rg__worker *w);
 /* It leaves that generation for the next one. If no other rank knows why, all
  * are told, since it ends for all. ERR_INVALID: that was so again and again. */

@@ -223,6 +223,57 @@ static int break_in_the_middle(void)
     return rg_exit_code(st);
 }
 
+/* ---------------------------------------- a loop of its own: `opens` FILE */
+
+static void *call_next(void *arg)
+{
+    rg_next(state, arg);
+    return NULL;
+}
+
+static rg_status add_step(void)
+{
+    const rg_status st = add_up(rg_world(ctx));
+    if (st != RG_OK)
+        return st;
+    counter++;
+    usleep(5000);
+    return rg_state_commit(state);
+}
+
+/* In slot 1 the first process leaves the loop early, and makes the file. */
+static int opens(void)
+{
+    rg_status st = RG_ERR_MEMORY, other = RG_OK;
+    if (rg_next(NULL, &st) != 0 || st != RG_ERR_MEMORY)
+        return 2;
+    st = start();
+    while (rg_next(state, &st)) {
+        if (st != RG_OK || rg_rank(ctx) < 0)
+            return 3;
+        while (st == RG_OK && counter < 100) {
+            st = add_step();
+            if (counter != 20 || rg_slot(ctx) != 1 || access(how, F_OK) == 0)
+                continue;
+            fclose(fopen(how, "w"));
+            pthread_t thread;
+            pthread_create(&thread, NULL, call_next, &other);
+            pthread_join(thread, NULL);
+            say("on another thread", other);
+            say("within", rg_run(state, train, NULL));
+            goto left;
+        }
+    }
+    say("open loop", st);
+    other = RG_OK;
+    if (rg_next(state, &other) == 0)
+        say("again", other);
+left:
+    rg_state_destroy(state);
+    rg_finalize(ctx);
+    return rg_exit_code(st);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -232,7 +283,8 @@ int main(int argc, char **argv)
                  {"leave", leave},
                  {"stays", stay},
                  {"counts", counts},
-                 {"breaks", break_in_the_middle}};
+                 {"breaks", break_in_the_middle},
+                 {"opens", opens}};
     how = argc > 2 ? argv[2] : "";
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)

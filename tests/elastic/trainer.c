@@ -46,7 +46,8 @@ typedef struct trainer {
     uint64_t shards_hash;           /* of all ranks' parts, at the end */
     bool loads;
     bool uses_alloc, is_static;
-    uint64_t *state; /* [0] is the position: steps done */
+    bool has_open_loop; /* rg_next in place of rg_run */
+    uint64_t *state;    /* [0] is the position: steps done */
     uint64_t words;
     int64_t *sums;
 } trainer;
@@ -355,7 +356,12 @@ static int train_in(trainer *t)
         .size = sizeof sampler, .count = SAMPLES, .batch = BATCH, .seed = 7};
     if (rg_sampler_create(st, &sampler, &t->sampler) != RG_OK)
         return complain("sampler");
-    const rg_status rs = rg_run(st, train, t);
+    rg_status rs = RG_OK;
+    if (!t->has_open_loop)
+        rs = rg_run(st, train, t);
+    else
+        while (rg_next(st, &rs))
+            rs = train(st, t);
     int code = 0;
     if (rs != RG_OK)
         code = complain("rg_run");
@@ -412,6 +418,7 @@ static void usage(void)
         "        [--save-every N: a checkpoint]\n"
         "        [--load: go on from the newest checkpoint]\n"
         "        [--until FILE: train until some rank sees it, not --steps]\n"
+        "        [--open: rg_next in place of rg_run]\n"
         "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
         "        [--scribble-at STEP: slot 2's first process, over its page]\n"
         "        [--shard-bytes N [--replicas N]: a sharded buffer besides]\n"
@@ -474,6 +481,8 @@ static bool read_flags(trainer *t, char **argv)
             t->uses_alloc = true;
         else if (strcmp(*argv, "--load") == 0)
             t->loads = true;
+        else if (strcmp(*argv, "--open") == 0)
+            t->has_open_loop = true;
         else if (strcmp(*argv, "--static") == 0)
             t->is_static = true;
         else if (strcmp(*argv, "--until") == 0 && argv[1] != NULL)

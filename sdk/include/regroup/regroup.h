@@ -1060,6 +1060,31 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * ERR_SYSTEM: this process has no key for thread-specific data left. */
 RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
 
+/* rg_run as a loop of the program's own, whose body stands in the place of fn:
+ *
+ *     rg_status st = RG_OK;
+ *     while (rg_next(state, &st)) {           once in each generation
+ *         while (st == RG_OK && step < 200) {
+ *             st = train_step();
+ *             if (st == RG_OK)
+ *                 st = rg_state_commit(state);
+ *         }
+ *     }
+ *     return rg_exit_code(st);
+ *
+ * 1: a generation has begun, registered memory is as the resume commit has it,
+ * and *st_p is RG_OK; compute, and leave in *st_p what fn would return: RG_OK
+ * when the work is done, else the first status that is not RG_OK. `continue` is
+ * fn's return. 0: the loop is over, and *st_p is what rg_run would return. A
+ * first call with another status than RG_OK in *st_p does nothing and returns
+ * 0, so a failure before the loop skips it.
+ *
+ * All that is said of rg_run and of "inside fn" holds here, on the thread of
+ * the first call. Leave the loop by rg_next alone: where rg_state_destroy or
+ * rg_finalize finds it open, after a break, a return or an exception, this
+ * worker leaves the job, as if its thread had ended inside fn. */
+RG_API int rg_next(rg_state *state, rg_status *st_p);
+
 /* ------------------------------------------------------------ checkpoints
  * A checkpoint is a commit in a file; it survives the loss of all hosts at
  * once. It is written while training goes on, under a temporary name, and

@@ -20,7 +20,7 @@ from ._errors import (AgentLost, AskedToLeave, Damaged, Device, HostsChanged,
                       SetEnded, Store, System, Timeout, Unsupported)
 from ._mpi import mpi_threads_supported
 from ._sets import Set
-from ._state import Parts, Sampler, State, run
+from ._state import Generation, Parts, Sampler, State, run
 from ._wait import Request, wait_all
 
 LOCAL, REPLICATED, SHARDED = Kind.LOCAL, Kind.REPLICATED, Kind.SHARDED
@@ -32,7 +32,8 @@ MINLOC, MAXLOC = Op.MINLOC, Op.MAXLOC
 
 __all__ = [
     "AVG", "Advice", "AgentLost", "AskedToLeave", "BAND", "BOR", "BXOR",
-    "Context", "DEVICE", "Damaged", "Device", "DeviceInfo", "HOST", "HostsChanged",
+    "Context", "DEVICE", "Damaged", "Device", "DeviceInfo", "Generation", "HOST",
+    "HostsChanged",
     "InProgress", "Invalid", "JobEnded", "Kind", "LAND",
     "LOCAL", "LOR", "LXOR", "MAX", "MAXLOC", "MIN", "MINLOC", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
     "PROD", "Parts", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",

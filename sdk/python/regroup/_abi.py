@@ -390,6 +390,7 @@ FUNCTIONS = {
     "rg_stop": (c_int, [c_void_p]),
     "rg_state_step": (c_uint64, [c_void_p]),
     "rg_run": (c_int, [c_void_p, TrainFn, c_void_p]),
+    "rg_next": (c_int, [c_void_p, c_void_p]),
     "rg_state_resume": (c_int, [c_void_p, _p(c_uint64)]),
     "rg_state_load": (c_int, [c_void_p, c_char_p, _p(c_uint64)]),
     "rg_state_save": (c_int, [c_void_p, c_char_p, _params["rg_save_params"]]),

@@ -32,6 +32,7 @@ _WORDS = {
     "rg_init": "regroup.init",
     "rg_finalize": "Context.finalize",
     "rg_run": "State.run",
+    "rg_next": "State.generations",
     "rg_step_end": "State.step_end",
     "rg_state_slice": "State.slice",
     "rg_state_": "State.",

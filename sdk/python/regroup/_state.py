@@ -415,6 +415,81 @@ class State:
         return typing.cast(Result, body.judge(status))
 
 
+    def generations(self) -> typing.Iterator[Generation]:
+        """run as a loop of the program's own, once for each generation:
+
+            for generation in state.generations():
+                with generation:
+                    train()
+
+        What the with block does stands for run's function: HostsChanged and
+        PeerLost leave it for the next generation, another exception ends the
+        loop and passes. Without an exception the work is done, and the loop
+        ends when all ranks have come so far. A loop that is left in another
+        way, such as by break, leaves the job as an exception does.
+        """
+        status = c_int(Status.OK)
+        self._is_running = True
+        try:
+            while self.next_turn(status):
+                generation = Generation(self, status)
+                yield generation
+                if not generation.is_over:
+                    raise Invalid("the loop over State.generations needs "
+                                  "`with generation:` around its body")
+        finally:
+            self._is_running = False
+
+    def next_turn(self, status: c_int) -> bool:
+        """Another generation has begun; False: the loop is over, well."""
+        if self._on_reset is not None:
+            self._on_reset.error = None
+        with ctrl_c_ends():
+            has_begun = lib.rg_next(self.handle, ctypes.byref(status))
+        self._raise_told()
+        if self._on_reset is not None and self._on_reset.error is not None:
+            raise self._on_reset.error
+        if not has_begun:
+            check(status.value)
+        return bool(has_begun)
+
+
+class Generation:
+    """A turn of the loop over State.generations: a context manager."""
+
+    def __init__(self, state: State, status: c_int) -> None:
+        self._state = state
+        self._status = status
+        self.is_over = False
+
+    def __enter__(self) -> Generation:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None,
+                 _trace: object) -> bool:
+        self.is_over = True
+        if error is None:
+            return False
+        cause = told_by(error)
+        if cause is not None and \
+                cause.advice in (Advice.RESYNC, Advice.RESTORE):
+            self._status.value = cause.status
+            for function in self._state.context.on_leave:
+                function()
+            return True
+        self._end(Status.ERR_INVALID if cause is None else cause.status)
+        if isinstance(cause, AskedToLeave) and cause is not error:
+            raise cause from error
+        return False
+
+    def _end(self, status: Status) -> None:
+        """The loop is over for this worker."""
+        self._status.value = status if status.advice in (
+            Advice.FIX, Advice.ABORT) else Status.ERR_INVALID
+        with ctrl_c_ends():
+            lib.rg_next(self._state.handle, ctypes.byref(self._status))
+
+
 def _step(step: int) -> int:
     return integer("the step", c_uint64, step)
 
