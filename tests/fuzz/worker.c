@@ -389,8 +389,9 @@ static void finish(bool has_begun)
     }
     if (w->reply.fd >= 0)
         close(w->reply.fd);
-    rg__area_unmap(ctx->page);
+    rg__page *page = ctx->page; /* closing a set writes to the record */
     destroy_ctx(ctx);
+    rg__area_unmap(page);
     hang_up();
     close(page_fd);
     close(vault_fd);
