@@ -310,14 +310,15 @@ static void now_counts(rg_state *state, int slot, rg__commit_id id)
     show_commit(state, id);
 }
 
-/* After an agreement, since a rank that has returned from fn compares
- * nothing. */
+/* After an agreement, since a rank that has returned from fn compares nothing.
+ * With ULFM that agreement is enough: a rank that comes out of it alive was so
+ * while any other was in a call of MPI's that belongs to this step. */
 static rg_status look(rg_state *state, uint64_t step)
 {
     bool is_announced = false;
     const bool looks = rg__state_looks(state);
     const bool compares = rg__sets_are_compared(state->ctx);
-    if (!looks && !compares)
+    if (!looks && !compares && !state->outlives)
         return RG_OK;
     rg_status st = agree(state, RG__STATE_AGREE_COPIES, step, &is_announced);
     if (st == RG_OK && compares)

@@ -69,6 +69,8 @@ struct rg_state {
     int buffers;
     bool is_in_fn;      /* fn runs: steps may end */
     bool is_resumed;    /* until rg_finalize: ctx lives, and others wait */
+    bool outlives;      /* the loss of others: an MPI call that a death has
+                         * broken may have succeeded here */
     int cancel_state;   /* of rg_run's thread in the program's code */
     uint64_t step;      /* ended on this lineage */
     uint64_t waited_ns; /* of this worker, when that one ended */

@@ -101,6 +101,7 @@ static rg_status resume(rg_state *state)
     if (st != RG_OK)
         return st;
     state->is_in_fn = true; /* even if it breaks before */
+    state->outlives = state->ctx->worker->mend_ms != 0;
     warn_of_loss(state);
     st = compare_buffers(state);
     if (st == RG_OK)

@@ -56,8 +56,12 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
               "@ " RG__CMD_PROXY, "--prtemca", "plm_ssh_no_tree_spawn", "1",
               "--prtemca", "ras", "^" ALLOCATIONS, "--leave-session-attached"),
      .variables = LIST(NULL),
-     /* of its ways to carry messages only ob1 tells of failures */
-     .ulfm = LIST("--with-ft", "ulfm", "--mca", "pml", "ob1"),
+     /* Of its ways to carry messages only ob1 tells of failures. Between hosts
+      * han is its collectives' first choice, and ignores failures: a sum was
+      * wrong, and the call's result MPI_SUCCESS. Its own list for ULFM leaves
+      * out the last two. */
+     .ulfm = LIST("--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "coll",
+                  "^han,adapt,hcoll,portals4"),
      .rank = "PMIX_RANK",
      .own =
          LIST(OMPI_OWN, PMIX_OWN, "OMPI_WORLD_", "OMPI_LIBDIR_", "OMPI_TOOL_",
