@@ -152,7 +152,7 @@ static void put_f32(rg_type half, char *to, const float *x, float *residual,
 static void put_f64(rg_type half, char *to, const double *x, double *residual,
                     size_t n)
 {
-    float rounded[BLOCK], sent[BLOCK];
+    float rounded[BLOCK] = {0}, sent[BLOCK];
     for (size_t i = 0; i < n; i++)
         rounded[i] = (float)(residual == NULL ? x[i] : x[i] + residual[i]);
     rg__half_narrow(half, to, rounded, n);
