@@ -54,6 +54,8 @@ def look_at_commands():
 
 def look_at_names():
     for header in sorted(os.listdir(HEADERS)):
+        if header.endswith(".hpp"):
+            continue  # of C++: what it wraps is on the pages of regroup.h
         if header == "regroup_mpi.h" and not has_page("libregroup_mpi", 3):
             continue
         with open(f"{HEADERS}/{header}", encoding="utf-8") as file:
