@@ -18,7 +18,7 @@ static rg__half *half_of(const rg__engine *e)
                                                        memory_order_relaxed)];
 }
 
-/* The half of the generation before the last one is written anew. */
+/* The half of the generation before the last one is reused. */
 void rg__record_enter(rg__engine *e, uint64_t generation, int rank, int size)
 {
     if (e->record == NULL)
