@@ -1,8 +1,9 @@
 """The wheel of regroup: the package, and the libraries that REGROUP_LIBRARY
-names if it is set, libregroup.so and those of libregroup_mpi beside it.
+names if it is set: libregroup.so, and beside it those of libregroup_mpi and the
+compiled part.
 
-With libraries the wheel is for this platform, and for any Python; without, for
-any platform.
+With libraries the wheel is for this platform, and for any Python: one that the
+compiled part does not fit does without. Without, it is for any platform.
 """
 
 import os
@@ -39,6 +40,8 @@ def libraries():
     major = "so." + version().split(".", maxsplit=1)[0]
     yield library, f"libregroup.{major}"
     for path in library.parent.glob(f"libregroup_mpi-*.{major}"):
+        yield path, path.name
+    for path in library.parent.glob("regroup_fast.abi3.so"):
         yield path, path.name
 
 

@@ -1,8 +1,8 @@
-"""A wheel built without a network carries the library, and a job's program
-finds it there: without a source tree, without REGROUP_LIBRARY, and with
-nothing in the loader's path. One without a library says how to name one. The
-commands of the README work in a fresh virtual environment, and a library that
-is not there is named.
+"""A wheel built without a network carries the library and, where the build has
+one, the compiled part. A job's program finds both there: without a source
+tree, without REGROUP_LIBRARY, and with nothing in the loader's path. A wheel
+without a library says how to name one. The commands of the README work in a
+fresh virtual environment, and a library that is not there is named.
 
 Covers: setup.py"""
 import glob
@@ -20,6 +20,8 @@ PROGRAM = """
 import sys
 import regroup
 assert regroup._abi.LIBRARY.startswith(sys.argv[1]), regroup._abi.LIBRARY
+for place in sys.argv[2:]:
+    assert regroup._sets.fast.__file__ == place, regroup._sets.fast
 with regroup.init() as ctx:
     assert ctx.world.allreduce(bytearray(b"abc"), op=regroup.MAX) == b"abc"
     print(f"{regroup.__version__} among {ctx.size}")
@@ -74,7 +76,9 @@ def follow_readme(folder):
     package = os.path.join(os.path.dirname(os.path.dirname(tags)), "regroup")
     for name in ("lib/libregroup.so.0", "py.typed", "torch/_group.py"):
         claim(os.path.exists(os.path.join(package, name)), f"{name} is missing")
-    output = pyjob.job(2, [f"{path}/python3", "-c", PROGRAM, package],
+    fast = [os.path.join(package, "lib", os.path.basename(built)) for built in
+            glob.glob(os.path.join(BUILD, "lib/regroup_fast.abi3.so"))]
+    output = pyjob.job(2, [f"{path}/python3", "-c", PROGRAM, package, *fast],
                        PYTHONPATH="", REGROUP_LIBRARY="")
     claim(output.count("0.1.0 among 2") == 2, output)
 

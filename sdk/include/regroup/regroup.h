@@ -377,8 +377,9 @@ typedef struct rg_f64_f64 {
  *
  * MINLOC and MAXLOC give the pair with the least or the greatest value, and of
  * equal values the one with the lowest index. A value that is NaN comes before
- * all that are not, for both, so it's found on all ranks, and where. Pairs take
- * no scale.
+ * all that are not, for both, so it's found on all ranks, and where; in sets of
+ * more than 64 members over MPI it is as MPI has it. Pairs take no scale; those
+ * in device memory are ERR_UNSUPPORTED.
  *
  * AVG is the sum divided by the size of the set; integers are truncated. Sums
  * and products of integers wrap. All ranks get equal bits; MIN and MAX of
