@@ -585,7 +585,7 @@ static rg_status set_up(rg__agent *a)
     if (st == RG_OK)
         st = rg__notice_open(a);
     if (st == RG_OK)
-        rg__timeline_open(a);
+        st = rg__timeline_open(a);
     return st == RG_OK ? rg__etcd_create(a->loop, &etcd, &a->etcd) : st;
 }
 

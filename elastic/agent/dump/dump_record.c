@@ -3,6 +3,7 @@
  * checked or printed as a number. */
 #include "elastic/agent/dump/dump_parts.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,19 @@ static double ms_before(uint64_t now_ns, uint64_t at_ns)
     return at_ns < now_ns ? (double)((now_ns - at_ns) / RG__MS) : 0;
 }
 
+/* What no terminal should get, and half a letter at the end, is a '?'. */
+static json_t *name_json(const char *name, size_t room)
+{
+    char shown[RG__LANE_NAME + 1];
+    size_t n = 0;
+    for (; n < room && n < RG__LANE_NAME && name[n] != '\0'; n++)
+        shown[n] = iscntrl((unsigned char)name[n]) ? '?' : name[n];
+    json_t *j = json_stringn(shown, n);
+    for (size_t i = 0; j == NULL && i < n; i++)
+        shown[i] = (unsigned char)shown[i] < 0x80 ? shown[i] : '?';
+    return j != NULL ? j : json_stringn(shown, n);
+}
+
 static json_t *note_json(const rg__op_note *note, uint64_t now_ns)
 {
     json_t *j = json_pack(
@@ -51,9 +65,7 @@ static json_t *note_json(const rg__op_note *note, uint64_t now_ns)
             j, "status", json_string(rg_status_name((rg_status)note->status)));
     }
     if (note->what[0] != '\0')
-        json_object_set_new(j, "what",
-                            json_stringn_nocheck(
-                                note->what, strnlen(note->what, RG__WHAT_MAX)));
+        json_object_set_new(j, "what", name_json(note->what, RG__WHAT_MAX));
     return j;
 }
 
@@ -69,12 +81,6 @@ static json_t *notes_json(const rg__lane *lane, uint32_t most, uint64_t now_ns)
             json_array_append_new(notes, note_json(note, now_ns));
     }
     return notes;
-}
-
-static json_t *name_json(const char *name, size_t room)
-{
-    json_t *j = json_stringn(name, strnlen(name, room));
-    return j != NULL ? j : json_string("?"); /* scribbled */
 }
 
 static json_t *lane_json(const rg__lane *lane, uint32_t most, uint64_t now_ns)
@@ -126,16 +132,35 @@ static const rg__half *last_half(const rg__record *record)
                                                                       : now;
 }
 
+/* Notes that the worker may have written anew under the copying are left out:
+ * they would be halves of two operations. */
+static rg__half *copy_of(const rg__half *from)
+{
+    rg__half *copy = malloc(sizeof *copy);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, from, sizeof *copy);
+    atomic_thread_fence(memory_order_acquire);
+    for (int i = 0; i < RG__RECORD_LANES; i++) {
+        const uint32_t next = atomic_load(&from->lane[i].notes) + 1;
+        for (int k = 0; k < RG__LANE_OPS; k++) {
+            rg__op_note *note = &copy->lane[i].note[k];
+            if (next - note->serial >= RG__LANE_OPS)
+                note->serial = 0;
+        }
+    }
+    return copy;
+}
+
 static json_t *worker_json(const rg__slot *s, const rg__record *record,
                            pid_t pid, bool is_alive, uint64_t generation)
 {
     const rg__half *from = is_alive || generation != 0
                                ? half_of(record, generation)
                                : last_half(record);
-    rg__half *copy = from != NULL ? malloc(sizeof *copy) : NULL;
+    rg__half *copy = from != NULL ? copy_of(from) : NULL;
     if (copy == NULL)
         return NULL;
-    memcpy(copy, from, sizeof *copy);
     json_t *j = json_pack(
         "{s:i,s:i,s:b,s:i,s:i,s:I,s:o}", "slot", (int)s->index, "pid", (int)pid,
         "alive", is_alive, "rank", (int)copy->rank, "size", (int)copy->size,

@@ -40,7 +40,6 @@ typedef struct track {
     bool is_in_commit;
     uint64_t program_ns;        /* the end of what the program did last */
     uint32_t named[SETS_NAMED]; /* set + 1 */
-    uint64_t dropped;           /* said so far */
 } track;
 
 typedef struct rg__timeline {
@@ -220,7 +219,8 @@ static void add_program(rg__timeline *t, track *k, unsigned pid,
 static bool is_sound(const rg__span *s)
 {
     return s->span > 0 && s->span < RG__SPAN_KINDS && s->ended_ns != 0 &&
-           s->ended_ns >= s->begun_ns && s->ended_ns <= rg__now_ns();
+           s->queued_ns <= s->ended_ns && s->begun_ns <= s->ended_ns &&
+           s->ended_ns <= rg__now_ns();
 }
 
 static void name_worker(rg__timeline *t, const rg__agent *a, track *k,
@@ -261,10 +261,7 @@ static unsigned drain(rg__timeline *t, const rg__agent *a, int slot,
             add_program(t, k, pid, &s);
     }
     atomic_store(&record->read, at);
-    const uint64_t dropped = atomic_load(&record->dropped);
-    if (dropped > k->dropped)
-        t->dropped += dropped - k->dropped;
-    k->dropped = dropped;
+    t->dropped += atomic_exchange(&record->dropped, 0);
     return n;
 }
 
@@ -377,10 +374,10 @@ static void skip_old(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
         rg__record *record = a->slot[i].w.record;
-        if (record != NULL)
-            atomic_store(&record->read, atomic_load(&record->written));
-        if (record != NULL)
-            a->timeline->slot[i].dropped = atomic_load(&record->dropped);
+        if (record == NULL)
+            continue;
+        atomic_store(&record->read, atomic_load(&record->written));
+        atomic_store(&record->dropped, 0);
     }
 }
 
@@ -431,13 +428,15 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on)
     return RG_OK;
 }
 
-/* Other hosts may share the directory: their name stands before the ending. */
-void rg__timeline_open(rg__agent *a)
+/* Other hosts may share the directory: their name stands before the ending. A
+ * job does not begin without the timeline that it was to have, and does not end
+ * for one either. */
+rg_status rg__timeline_open(rg__agent *a)
 {
     const char *given = a->params->timeline;
     char *path = NULL;
     if (given == NULL)
-        return;
+        return RG_OK;
     const char *dot = strrchr(given, '.'), *slash = strrchr(given, '/');
     const size_t stem = dot != NULL && (slash == NULL || dot > slash)
                             ? (size_t)(dot - given)
@@ -447,10 +446,13 @@ void rg__timeline_open(rg__agent *a)
                       : asprintf(&path, "%.*s.%s%s", (int)stem, given,
                                  a->params->host, given + stem);
     if (n < 0)
-        return;
-    if (rg__timeline_start(a, path, a->life.agents > 1) != RG_OK)
-        rg__log(RG__WARN, "agent", "%s", rg_last_error());
+        return rg__fail(RG_ERR_MEMORY, "no memory for a name");
+    const bool goes_on = a->life.agents > 1;
+    const rg_status st = rg__timeline_start(a, path, goes_on);
     free(path);
+    if (st != RG_OK && goes_on)
+        rg__log(RG__WARN, "agent", "%s", rg_last_error());
+    return goes_on ? RG_OK : st;
 }
 
 rg_status rg__timeline_stop(rg__agent *a, uint64_t *events_p,

@@ -13,8 +13,8 @@
  * one already, or it can't be written. */
 rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on);
 
-/* --timeline, if it is given. */
-void rg__timeline_open(rg__agent *a);
+/* --timeline, if it is given. An error only where the job begins. */
+rg_status rg__timeline_open(rg__agent *a);
 
 /* Write what there is and end it; *events_p, *dropped_p: so many are in the
  * file, and so many found no room. ERR_INVALID: there is none. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 #include "sdk/base/wire.h"
 
 #define HEAD "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
@@ -26,6 +27,8 @@ static bool put(int file, const char *bytes, size_t n, off_t at)
         const ssize_t put = pwrite(file, bytes, n, at);
         if (put < 0 && errno == EINTR)
             continue;
+        if (put == 0)
+            errno = ENOSPC;
         if (put <= 0)
             return false;
         bytes += put;
@@ -64,11 +67,23 @@ int rg__timeline_file(const char *path, bool goes_on)
     return -1;
 }
 
+/* A piece that the disk has no room for is taken back: the end of before had
+ * room. */
 static bool append(int file, char *bytes, size_t n)
 {
     const off_t end = lseek(file, 0, SEEK_END) - (off_t)strlen(TAIL);
     memcpy(bytes + n, TAIL, strlen(TAIL));
-    return put(file, bytes, n + strlen(TAIL), end);
+    if (put(file, bytes, n + strlen(TAIL), end))
+        return true;
+    rg__log(RG__WARN, "agent",
+            "the timeline ends here, it can't be written any more: %s",
+            strerror(errno));
+    if (!put(file, TAIL, strlen(TAIL), end) ||
+        ftruncate(file, end + (off_t)strlen(TAIL)) != 0)
+        rg__log(RG__WARN, "agent",
+                "the end of the timeline can't be written either: %s",
+                strerror(errno));
+    return false;
 }
 
 _Noreturn void rg__timeline_write(int file, int sock)
