@@ -352,7 +352,7 @@ static void drop(rg__agent *a)
     a->timeline = NULL;
 }
 
-static rg_status start_writer(rg__timeline *t, int file)
+static rg_status start_writer(rg__timeline *t, int file, const char *path)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
@@ -361,7 +361,7 @@ static rg_status start_writer(rg__timeline *t, int file)
     t->sock = pair[0];
     t->writer = fork();
     if (t->writer == 0)
-        rg__timeline_write(file, pair[1]);
+        rg__timeline_write(file, path, pair[1]);
     close(pair[1]);
     return t->writer > 0
                ? RG_OK
@@ -410,7 +410,7 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on)
     t->to_wall_ns = wall_offset_ns();
     t->base = (unsigned)(a->id % 10000) * 100;
     rg_status st = t->buffer != NULL && t->tick != NULL
-                       ? start_writer(t, file)
+                       ? start_writer(t, file, path)
                        : rg__fail(RG_ERR_MEMORY, "no memory for a timeline");
     close(file);
     if (st != RG_OK) {

@@ -69,24 +69,24 @@ int rg__timeline_file(const char *path, bool goes_on)
 
 /* A piece that the disk has no room for is taken back: the end of before had
  * room. */
-static bool append(int file, char *bytes, size_t n)
+static bool append(int file, const char *path, char *bytes, size_t n)
 {
     const off_t end = lseek(file, 0, SEEK_END) - (off_t)strlen(TAIL);
     memcpy(bytes + n, TAIL, strlen(TAIL));
     if (put(file, bytes, n + strlen(TAIL), end))
         return true;
     rg__log(RG__WARN, "agent",
-            "the timeline ends here, it can't be written any more: %s",
-            strerror(errno));
+            "the timeline %s ends before the job, since it can't be written "
+            "any more: %s",
+            path, strerror(errno));
     if (!put(file, TAIL, strlen(TAIL), end) ||
         ftruncate(file, end + (off_t)strlen(TAIL)) != 0)
-        rg__log(RG__WARN, "agent",
-                "the end of the timeline can't be written either: %s",
+        rg__log(RG__WARN, "agent", "its last line can't be written either: %s",
                 strerror(errno));
     return false;
 }
 
-_Noreturn void rg__timeline_write(int file, int sock)
+_Noreturn void rg__timeline_write(int file, const char *path, int sock)
 {
     static char room[RG__WIRE_MAX + sizeof TAIL];
     sigset_t all;
@@ -102,7 +102,7 @@ _Noreturn void rg__timeline_write(int file, int sock)
         const ssize_t got = recv(sock, room, RG__WIRE_MAX, 0);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0 || !append(file, room, (size_t)got))
+        if (got <= 0 || !append(file, path, room, (size_t)got))
             _exit(got == 0 ? 0 : 1);
     }
 }
