@@ -13,6 +13,8 @@
  *                      and a host of g is lost: propose g+2; all
  *                      hosts acked: decide, where they may; announced, but
  *                      the members of g have finished: done
+ *   a static program   no world follows g: when all its hosts have left for
+ *                      good, which they do only after a good end, done
  *
  * What a decision needs: a host of g that acks with a commit in its vault no
  * older than what g resumed from, since after its ack g ends no more steps; or
@@ -1538,6 +1540,25 @@ static rg_status plan_proposed(const look *l, members *list)
     return RG_OK;
 }
 
+/* A world that was decided is the only one. Its hosts leave for good when their
+ * ranks have ended well; any other end of theirs is the job's, if they can say
+ * so. */
+static rg_status plan_static(const look *l)
+{
+    int left = 0, here = 0;
+    for (int i = 0; i < l->decided->host_count; i++) {
+        const uint64_t id = l->decided->host[i].id;
+        const rg__host_record *host = rg__snapshot_host(l->s, id);
+        left += host != NULL && host->is_gone;
+        here += host != NULL && !is_lost(l, id);
+    }
+    if (left == l->decided->host_count)
+        l->plan->kind = RG__PLAN_DONE;
+    else if (here == 0)
+        return wait_below_min(l);
+    return RG_OK;
+}
+
 /* It is over by what ranks have said, and a host of it turns out to be lost, or
  * its MPI to have been killed: then no rank's death counts as its own. */
 static bool is_to_be_excused(const look *l, char why[RG__CAUSE_MAX])
@@ -1552,6 +1573,8 @@ static rg_status plan_phase(const look *l, members *list)
 {
     char why[RG__CAUSE_MAX];
     const rg__mpirun *run = &l->s->mpirun;
+    if (l->decided != NULL && is_static(l->s))
+        return plan_static(l);
     if (run->number != 0 &&
         (run->is_over ? is_to_be_excused(l, why) : is_launch_broken(l, why)))
         return end_launch(l, why);
@@ -1581,8 +1604,7 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
               .now_ns = now_ns,
               .clock = clock,
               .plan = plan_p};
-    if (snap->cur.phase == RG__GEN_DONE || snap->end.is_set ||
-        (l.decided != NULL && is_static(snap)))
+    if (snap->cur.phase == RG__GEN_DONE || snap->end.is_set)
         return RG_OK;
     rg__links_note_broken(clock, snap, now_ns);
     l.is_changing =

@@ -135,6 +135,45 @@ static void a_static_job_never_changes(void)
     job_end(&j);
 }
 
+static void begin_static(job *j)
+{
+    const rg__member_id over_two[] = {{1, 0, 1}, {2, 0, 1}};
+    job_begin(j, 2, 2);
+    job_host(j, "a", 1, 1)->elastic = 0;
+    job_host(j, "b", 2, 1)->elastic = 0;
+    job_host(j, "c", 3, 1)->elastic = 0; /* without a place, and leads */
+    job_decided(j, 1, over_two, 2, none);
+}
+
+static void a_static_job_is_done_when_its_hosts_have_left(void)
+{
+    job j;
+    begin_static(&j);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.snap.host[0].is_gone = true;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.snap.host[1].is_gone = true;
+    CHECK_EQ(job_look(&j), RG__PLAN_DONE);
+    job_end(&j);
+}
+
+static void a_static_world_without_a_word_is_waited_for(void)
+{
+    job j;
+    begin_static(&j);
+    j.snap.host[0].is_gone = true;
+    job_lose_record(&j, 2);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_STR(j.plan.awaited, "b");
+    j.now_ns += 601 * SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_LEAVE);
+    job_host(&j, "b", 4, 1)->elastic = 0; /* begun again: it is dead */
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.now_ns += 601 * SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_GIVE_UP);
+    job_end(&j);
+}
+
 int main(void)
 {
     the_first_world_waits_for_max_or_the_timeout();
@@ -146,5 +185,7 @@ int main(void)
     a_proposal_with_a_dead_member_is_replaced();
     done_wins_over_an_announced_change();
     a_static_job_never_changes();
+    a_static_job_is_done_when_its_hosts_have_left();
+    a_static_world_without_a_word_is_waited_for();
     return 0;
 }

@@ -188,8 +188,18 @@ void rg__agent_follow_end(rg__agent *a, int code)
     stop(a, true);
 }
 
+/* No world follows a static one, so others can't go on without this host. */
+static bool is_needed(const rg__agent *a)
+{
+    return a->elastic == 0 && rg__view_has_members(a);
+}
+
 void rg__agent_follow_leave(rg__agent *a, int code)
 {
+    if (code != 0 && is_needed(a)) {
+        rg__agent_follow_end(a, code);
+        return;
+    }
     const bool is_last = a->mirror != NULL && rg__drain_is_alone(a);
     a->verdict.is_asked |= code == 0;
     a->verdict.code = code;
