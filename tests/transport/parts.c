@@ -1,0 +1,161 @@
+#include "tests/transport/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST ((uint64_t)150000) /* elements from one to another: many chunks */
+#define EVEN (MOST / 2 - 1)
+#define WIDE ((uint64_t)WORLD_MAX * MOST)
+
+typedef struct place {
+    uint64_t counts[WORLD_MAX], places[WORLD_MAX];
+} place;
+
+parts parts_create(const world *w)
+{
+    const parts p = {.set = rg_world(w->ctx),
+                     .n = w->n,
+                     .rank = w->index,
+                     .send = calloc(WIDE, sizeof *p.send),
+                     .recv = calloc(WIDE, sizeof *p.recv)};
+    CHECK(p.send != NULL && p.recv != NULL);
+    return p;
+}
+
+void parts_destroy(parts *p)
+{
+    free(p->send);
+    free(p->recv);
+}
+
+static bool is_sum(parts_kind k)
+{
+    return k == REDUCE_SCATTER || k == REDUCE_SCATTERV;
+}
+
+static bool is_uneven(parts_kind k)
+{
+    return k == GATHERV || k == SCATTERV || k == ALLTOALLV || k == IN_PLACE ||
+           k == REDUCE_SCATTERV;
+}
+
+/* Symmetrical, for a program in place. */
+static uint64_t usual_count(const parts *p, parts_kind k, int from, int to)
+{
+    const int root = p->n - 1;
+    if (k == REDUCE_SCATTERV)
+        return to == 0 ? 0 : MOST / 2 - (uint64_t)to * 977;
+    if ((k == GATHER || k == GATHERV) && to != root)
+        return 0;
+    if ((k == SCATTER || k == SCATTERV) && from != root)
+        return 0;
+    return !is_uneven(k)
+               ? EVEN
+               : MOST / (uint64_t)(1 + (from + to) % 4) - (uint64_t)(from * to);
+}
+
+uint64_t parts_count(const parts *p, parts_kind k, int from, int to)
+{
+    const uint64_t usual = usual_count(p, k, from, to);
+    return usual > p->fewer ? usual - p->fewer : usual;
+}
+
+static int64_t value(int from, int to, uint64_t i)
+{
+    return (int64_t)(i * 8191 + (uint64_t)(from * 100 + to));
+}
+
+static place place_of(const parts *p, parts_kind k, bool is_sent)
+{
+    place at = {0};
+    uint64_t end = 0;
+    for (int r = 0; r < p->n; r++) {
+        const bool is_packed = !is_uneven(k) || k == REDUCE_SCATTERV;
+        at.counts[r] = is_sent ? parts_count(p, k, p->rank, r)
+                               : parts_count(p, k, r, p->rank);
+        at.places[r] = is_packed ? end : (uint64_t)r * MOST;
+        end += at.counts[r];
+    }
+    return at;
+}
+
+void parts_fill(const parts *p, parts_kind k)
+{
+    const place out = place_of(p, k, true);
+    int64_t *send = k == IN_PLACE ? p->recv : p->send;
+    memset(p->recv, 0x55, WIDE * sizeof *p->recv);
+    for (int r = 0; r < p->n; r++)
+        for (uint64_t i = 0; i < out.counts[r]; i++)
+            send[out.places[r] + i] = value(p->rank, r, i);
+}
+
+static rg_status start(const parts *p, parts_kind k, rg_req **req_p)
+{
+    const place out = place_of(p, k, true), in = place_of(p, k, false);
+    const int root = p->n - 1;
+    const rg_op_params params = {.size = sizeof params, .root = root};
+    const int64_t *send = k == IN_PLACE ? p->recv : p->send;
+    const uint64_t even = EVEN - p->fewer;
+    switch (k) {
+    case GATHER:
+        return rg_gather_start(p->set, send, p->recv, even, RG_I64, &params,
+                               req_p);
+    case GATHERV:
+        return rg_gatherv_start(p->set, send + out.places[root],
+                                out.counts[root], p->recv, in.counts, in.places,
+                                RG_I64, &params, req_p);
+    case SCATTER:
+        return rg_scatter_start(p->set, send, p->recv, even, RG_I64, &params,
+                                req_p);
+    case SCATTERV:
+        return rg_scatterv_start(p->set, send, out.counts, out.places,
+                                 p->recv + in.places[root], in.counts[root],
+                                 RG_I64, &params, req_p);
+    case ALLTOALL:
+        return rg_alltoall_start(p->set, send, p->recv, even, RG_I64, NULL,
+                                 req_p);
+    case ALLTOALLV:
+    case IN_PLACE:
+        return rg_alltoallv_start(p->set, send, out.counts, out.places, p->recv,
+                                  in.counts, in.places, RG_I64, NULL, req_p);
+    case REDUCE_SCATTER:
+        return rg_reduce_scatter_start(p->set, send, p->recv, even, RG_I64,
+                                       RG_SUM, NULL, req_p);
+    default:
+        return rg_reduce_scatterv_start(p->set, send, p->recv, out.counts,
+                                        RG_I64, RG_SUM, NULL, req_p);
+    }
+}
+
+void parts_start(const parts *p, parts_kind k, rg_req **req_p)
+{
+    *req_p = NULL;
+    CHECK_OK(start(p, k, req_p));
+}
+
+static int64_t sum_of(const parts *p, uint64_t i)
+{
+    int64_t sum = 0;
+    for (int r = 0; r < p->n; r++)
+        sum += value(r, p->rank, i);
+    return sum;
+}
+
+void parts_check(const parts *p, parts_kind k)
+{
+    const place in = place_of(p, k, false);
+    for (int r = 0; r < (is_sum(k) ? 1 : p->n); r++)
+        for (uint64_t i = 0; i < in.counts[r]; i++)
+            if (p->recv[in.places[r] + i] !=
+                (is_sum(k) ? sum_of(p, i) : value(r, p->rank, i)))
+                CHECK_FAIL("element %llu of kind %d from rank %d is wrong",
+                           (unsigned long long)i, (int)k, r);
+}
+
+uint64_t parts_hash(const parts *p)
+{
+    uint64_t hash = 0;
+    for (uint64_t i = 0; i < WIDE; i++)
+        hash = hash * 31 + (uint64_t)p->recv[i];
+    return hash;
+}

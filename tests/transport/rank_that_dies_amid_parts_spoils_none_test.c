@@ -1,0 +1,148 @@
+/* A rank dies, or stands still until its generation is aborted, in the middle
+ * of a gather, scatter, alltoall or reduce_scatter between hosts, some bytes of
+ * which it has written: no other rank gets OK with wrong data, not all get OK
+ * if some need its data, and what has not ended when the generation is aborted
+ * ends with PEER_LOST. In the next generation the same operation is right.
+ *
+ * Covers: pairs.c scatter.c schedule.c inter.c */
+#include <sched.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/core/engine_parts.h"
+#include "sdk/transport/inter/inter.h"
+#include "tests/transport/parts.h"
+
+#define BOUND_NS (3000 * RG__MS) /* of a hang, on a busy machine */
+#define AMID     ((uint64_t)100 << 10)
+enum { IS_GONE, NOT_OK }; /* words of the world */
+
+typedef struct scene {
+    parts_kind kind;
+    int victim;
+    bool dies; /* else it stands still */
+    uint64_t written;
+} scene;
+
+static uint64_t written(const rg__native *c)
+{
+    uint64_t bytes = 0;
+    for (const rg__link *l = c->shared->net->links; l != NULL; l = l->next)
+        bytes += l->written;
+    return bytes;
+}
+
+/* Go on alone, with the engine's lock, until it has written so much or has
+ * nothing left to do. */
+static void go_on_until(rg__engine *e, uint64_t bytes)
+{
+    rg__comm *comm = e->world->comm;
+    const uint64_t begin = rg__now_ns();
+    while (written((rg__native *)comm) < bytes &&
+           comm->transport->test(comm) == RG_IN_PROGRESS &&
+           rg__now_ns() - begin < 30 * RG__MS)
+        sched_yield();
+}
+
+static void be_victim(world *w, const scene *s, const parts *p)
+{
+    rg__engine *e = w->ctx->engine;
+    rg_req *req = NULL;
+    parts_start(p, s->kind, &req);
+    rg__engine_lock(e);
+    world_meet(w); /* the others start, and only this thread goes on here */
+    go_on_until(e, written((rg__native *)e->world->comm) + s->written);
+    atomic_store(world_word(w, IS_GONE), 1);
+    if (s->dies)
+        _exit(0);
+    world_meet(w); /* the others are through */
+    rg__engine_unlock(e);
+    world_abort(w, w->index, 1);
+    rg_wait(&req, -1);
+    world_await_left(w);
+}
+
+static void be_beside(world *w, const scene *s, const parts *p)
+{
+    rg_req *req = NULL;
+    rg_status st = RG_IN_PROGRESS;
+    world_meet(w);
+    parts_start(p, s->kind, &req);
+    while (st == RG_IN_PROGRESS && atomic_load(world_word(w, IS_GONE)) == 0)
+        st = rg_wait(&req, 1);
+    if (st == RG_IN_PROGRESS)
+        st = rg_wait(&req, 20);
+    const uint64_t before = rg__now_ns();
+    world_abort(w, w->index, 1);
+    if (st == RG_IN_PROGRESS)
+        st = rg_wait(&req, -1);
+    CHECK(rg__now_ns() - before < BOUND_NS);
+    CHECK(st == RG_OK || st == RG_ERR_PEER_LOST);
+    if (st == RG_OK)
+        parts_check(p, s->kind);
+    else
+        atomic_fetch_add(world_word(w, NOT_OK), 1);
+    world_await_left(w);
+    if (!s->dies)
+        world_meet(w);
+}
+
+/* Does any other rank need what the victim has? */
+static bool is_needed(const world *w, const scene *s, const parts *p)
+{
+    uint64_t elements = 0;
+    for (int to = 0; to < w->n; to++)
+        elements +=
+            to == s->victim ? 0 : parts_count(p, s->kind, s->victim, to);
+    return elements > 0;
+}
+
+static void go_on(world *w, const scene *s, parts *p)
+{
+    int rest[WORLD_MAX], n = 0;
+    for (int i = 0; i < w->n; i++) {
+        if (i == w->index)
+            p->rank = n;
+        if (!s->dies || i != s->victim)
+            rest[n++] = i;
+    }
+    rg_req *req = NULL;
+    world_meet_some(w, 1, n);
+    CHECK(!is_needed(w, s, p) || atomic_load(world_word(w, NOT_OK)) > 0);
+    p->n = n;
+    world_enter(w, 2, rest, n);
+    CHECK_OK(rg__sets_sync(w->ctx));
+    parts_fill(p, s->kind);
+    parts_start(p, s->kind, &req);
+    CHECK_OK(rg_wait(&req, -1));
+    parts_check(p, s->kind);
+}
+
+static void play(world *w, void *arg)
+{
+    const scene *s = arg;
+    parts p = parts_create(w);
+    parts_fill(&p, s->kind);
+    if (w->index == s->victim)
+        be_victim(w, s, &p);
+    else
+        be_beside(w, s, &p);
+    go_on(w, s, &p);
+    parts_destroy(&p);
+}
+
+int main(void)
+{
+    /* victims: alone on their host, beside another, the root */
+    static const struct {
+        const char *hosts;
+        int victim;
+    } worlds[] = {{"01122", 0}, {"00112", 2}, {"00112", 4}, {"00121", 4}};
+    for (int k = 0; k < KINDS; k++)
+        for (int i = 0; i < 4; i++) {
+            scene s = {(parts_kind)k, worlds[i].victim, (i + k) % 4 != 3,
+                       (i + k) % 2 == 0 ? AMID : 1};
+            world_on(worlds[i].hosts, play, &s);
+        }
+    return 0;
+}
