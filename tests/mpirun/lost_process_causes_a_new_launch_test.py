@@ -1,12 +1,13 @@
 """Under `regroup run --mpi` the loss of a rank, of what mpirun takes for a
-rank, of mpirun or of the agent is a new launch with all ranks in their order;
-no committed step is lost, no process or file of a launch outlives it, and the
-result is that of an undisturbed run. What an outer launcher has left in the
-environment is not handed on, what a person sets for the MPI is, and hosts come
-from no allocation around. No rank of MPICH looks for hardware that is not here.
+rank, of mpirun, of a daemon of the MPI on mpirun's own host (MPICH) or of the
+agent is a new launch with all ranks in their order; no committed step is lost,
+no process or file of a launch outlives it, and the result is that of an
+undisturbed run. What an outer launcher has left in the environment is not
+handed on, what a person sets for the MPI is, and hosts come from no allocation
+around. No rank of MPICH looks for hardware that is not here.
 
-Covers: mpirun/mpirun.c sweep.c ranks.c mpirun_line.c rank_cmd.c state_resume.c
-scratch.c slots.c plan.c flavour.c fabric.c which_mpi.c capture.c elf.c
+Covers: mpirun/mpirun.c sweep.c ranks.c proxies.c mpirun_line.c rank_cmd.c
+state_resume.c scratch.c slots.c plan.c flavour.c fabric.c which_mpi.c capture.c elf.c
 """
 
 import glob
@@ -14,7 +15,7 @@ import os
 import signal
 
 from house import UNTIL_FINISH, Job, claim, main, until
-from mpijob import (FLAVOUR, IS_LONG, MPI_ENV, SOLVER, check_value, launches,
+from mpijob import (DAEMON, FLAVOUR, IS_LONG, MPI_ENV, SOLVER, check_value, launches,
                     mpirun_of, need_solver, pids_of, scratch_of, shims_of,
                     variables_of, wait_launch)
 
@@ -52,6 +53,12 @@ def kill_mpirun(job):
     os.kill(mpirun_of(job)[0], signal.SIGKILL)
 
 
+def kill_daemon(job):
+    """Open MPI has none on mpirun's own host."""
+    os.kill(pids_of(job, lambda name, _words: name == DAEMON[:15])[0],
+            signal.SIGKILL)
+
+
 def kill_agent(job):
     os.kill(job.agent(), signal.SIGKILL)
 
@@ -64,7 +71,8 @@ def test():
     need_solver()
     with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
              env={**MPI_ENV, **OUTER, **OWN}) as job:
-        faults = [kill_rank, kill_mpirun] + IS_LONG * [kill_shim, kill_agent]
+        faults = ([kill_rank, kill_mpirun] + IS_LONG * [kill_shim, kill_agent]
+                  + (FLAVOUR == "mpich") * [kill_daemon])
         for number, fault in enumerate(faults, 1):
             wait_launch(job, number)
             at = job.step()
@@ -96,6 +104,8 @@ def test():
         claim([one[0] for one in told] == list(range(1, len(faults) + 2)),
               f"one line was expected for each launch: {told}")
         claim(all(one[1] == 2 for one in told), f"{told}")
+        claim(FLAVOUR != "mpich" or "a daemon of the MPI on host" in
+              told[-1][5] and "ended by signal 9" in told[-1][5], f"{told}")
         claim("steps lost: 0" in job.text(), "a committed step was lost")
         claim(step > 20, f"{step} steps")
 

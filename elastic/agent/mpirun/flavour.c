@@ -82,7 +82,10 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .commands = LIST("mpirun.mpich", "mpiexec.hydra", "mpirun"),
      .versions = LIST("HYDRA build details"),
      .flags = LIST("-genvnone", "-launcher", "rsh", "-launcher-exec", "@"),
-     .variables = LIST("HYDRA_LAUNCHER_EXTRA_ARGS=" RG__CMD_PROXY),
+     /* On its own host too: what it starts itself there is known to no agent,
+      * and it does not notice that daemon's end while a rank lives. */
+     .variables = LIST("HYDRA_LAUNCHER_EXTRA_ARGS=" RG__CMD_PROXY,
+                       "HYDRA_LAUNCHER_AUTOFORK=0"),
      .hosts = "-hosts",
      .awaits_daemons = true, /* since 4.2 */
      .aborts_by_kill = true,

@@ -141,13 +141,21 @@ static void take_code(rg__agent *a, int status)
         a->launch.code = code;
 }
 
+/* A shell that a daemon has not replaced says of a signal 128 + its number. */
+static int how_ended(const rg__helper *h)
+{
+    const int status = rg__how_ended(h->pid);
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    return !h->is_mpirun && code > 128 ? code - 128 : status;
+}
+
 static void on_helper_ended(void *arg, int fd, uint32_t events)
 {
     rg__helper *h = arg;
     rg__agent *a = h->a;
     const char *what = h->is_mpirun ? "mpirun" : "a daemon of the MPI";
     (void)fd, (void)events;
-    const int status = rg__how_ended(h->pid);
+    const int status = how_ended(h);
     kill(-h->pid, SIGKILL); /* all that is left of its group */
     rg__reap(h->pid);
     const bool is_mpirun = h->is_mpirun, is_well = is_mpirun && status == 0;
@@ -625,6 +633,7 @@ void rg__mpirun_destroy(rg__agent *a)
     if (l == NULL)
         return;
     rg__mpirun_kill(a);
+    rg__proxies_destroy(a);
     while (l->helpers != NULL) {
         waitpid(l->helpers->pid, NULL, 0);
         drop_helper(l->helpers);

@@ -41,8 +41,14 @@ static void split(words *w, const char *text)
     }
 }
 
-/* A run of ranks on one host, by its address, so that nothing has to be
- * resolved; on this host alone there is none. */
+/* Its address, so that nothing has to be resolved; on this host alone there is
+ * none. */
+const char *rg__seat_host(const rg__seat *seat)
+{
+    return seat->address.text[0] != '\0' ? seat->address.text : "localhost";
+}
+
+/* A run of ranks on one host. */
 typedef struct host_run {
     int first, n;
     char name[RG__ADDRESS_MAX + 16]; /* "10.0.0.1:2" */
@@ -51,12 +57,10 @@ typedef struct host_run {
 static host_run run_from(const rg__mpirun *all, int first)
 {
     const rg__seat *seat = &all->seat[first];
-    const char *address = seat->address.text;
     host_run run = {.first = first, .n = 1};
     while (first + run.n < all->size && seat[run.n].host == seat->host)
         run.n++;
-    snprintf(run.name, sizeof run.name, "%s:%d",
-             address[0] != '\0' ? address : "localhost", run.n);
+    snprintf(run.name, sizeof run.name, "%s:%d", rg__seat_host(seat), run.n);
     return run;
 }
 

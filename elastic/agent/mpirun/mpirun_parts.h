@@ -22,6 +22,7 @@ struct rg__launches {
     uint64_t detected_ns; /* of the fault that has ended it, 0: none */
     bool has_taken_over;
     rg__helper *helpers;
+    struct rg__served *served_here; /* proxies.c */
     rg__timer *sweep;
     rg__timer *patience; /* with mpirun, once the job is done */
     rg__timer *ending;   /* for ranks to end, once the job is done */
@@ -38,8 +39,10 @@ void rg__launch_broke(rg__agent *a, rg__broke_by by, int code,
 /* Start a helper in a process group of its own, with the launch's mark. */
 rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun);
 
-/* mpirun_line.c: mpirun's command line, and the variables for it. NULL: no
- * memory. Freed by rg__command_free. */
+/* mpirun_line.c: what mpirun calls the host of that seat. */
+const char *rg__seat_host(const rg__seat *seat);
+/* mpirun's command line, and the variables for it. NULL: no memory. Freed by
+ * rg__command_free. */
 char **rg__command_make(const rg__agent *a);
 void rg__command_free(char **argv);
 /* In a child: no variable of an outer launcher, and ours. */
@@ -62,5 +65,6 @@ void rg__fabric_set_variables(const rg__agent *a);
 
 /* proxies.c */
 void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n);
+void rg__proxies_destroy(rg__agent *a);
 
 #endif

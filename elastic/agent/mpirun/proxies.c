@@ -1,7 +1,7 @@
-/* In place of ssh, mpirun calls `regroup proxy HOST WORDS` once for each other
- * host, and the agent of that host runs the words, a daemon of the MPI, in a
- * shell. The asking process has its answer when that has begun, or, where
- * mpirun wants it so, has called back. */
+/* In place of ssh, mpirun calls `regroup proxy HOST WORDS` once for each host
+ * (Open MPI: each other one), and the agent there runs the words, a daemon of
+ * the MPI, in a shell. The asking process has its answer when that has begun,
+ * or, where mpirun wants it so, has called back. */
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/mpirun/mpirun_parts.h"
@@ -48,11 +48,13 @@ static void start(rg__agent *a, uint64_t launch, const char *line,
     free(words);
 }
 
-/* ------------------------------------------------------------- another host */
+/* -------------------------------------------------- a daemon on this host */
 
 typedef struct rg__served {
+    struct rg__served *next; /* of those that were asked for here */
     rg__agent *a;
-    rg__connection *c;
+    rg__connection *c; /* of another host's agent; NULL: asked for here, */
+    int sock;          /* by this one */
     rg__timer *later;
     uint64_t launch, until_ns;
     bool is_begun;
@@ -61,6 +63,11 @@ typedef struct rg__served {
 
 static void drop_served(rg__served *s)
 {
+    rg__served **at = &s->a->launches->served_here;
+    while (*at != NULL && *at != s)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = s->next;
     rg__timer_destroy(s->later);
     free(s->line);
     free(s);
@@ -75,6 +82,20 @@ static bool is_awaited(const rg__served *s)
         has_rank = has_rank || a->slot[i].saved.child != 0;
     return a->params->flavour->awaits_daemons && !has_rank &&
            !a->launches->is_over && rg__now_ns() < s->until_ns;
+}
+
+static void say_begun(rg__served *s, const char why[RG__TEXT_MAX])
+{
+    if (s->c == NULL) {
+        answer(s->sock, why);
+        drop_served(s);
+        return;
+    }
+    char *to = rg__connection_space(s->c);
+    if (to == NULL)
+        return;
+    memcpy(to, why, RG__TEXT_MAX);
+    rg__connection_send(s->c, RG__PEER_BEGUN, RG__TEXT_MAX);
 }
 
 static void look(void *arg)
@@ -92,11 +113,7 @@ static void look(void *arg)
         rg__timer_set(s->later, LATER_NS);
         return;
     }
-    char *to = rg__connection_space(s->c);
-    if (to == NULL)
-        return;
-    memcpy(to, why, sizeof why);
-    rg__connection_send(s->c, RG__PEER_BEGUN, sizeof why);
+    say_begun(s, why);
 }
 
 static bool served_frame(void *arg, uint32_t type, const void *body, size_t n)
@@ -116,6 +133,26 @@ static void served_gone(void *arg, const char *why)
     drop_served(arg);
 }
 
+/* NULL: no memory. */
+static rg__served *begin_to_serve(rg__agent *a, rg__connection *c, int sock,
+                                  const rg__proxy *m, size_t n)
+{
+    rg__served *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    *s = (rg__served){.a = a,
+                      .c = c,
+                      .sock = sock,
+                      .launch = m->launch,
+                      .until_ns = rg__now_ns() + LATE_NS,
+                      .line = strndup(m->line, n - sizeof *m),
+                      .later = rg__timer_create(a->loop, look, s)};
+    if (s->line != NULL && s->later != NULL)
+        return s;
+    drop_served(s);
+    return NULL;
+}
+
 bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
                       size_t n)
 {
@@ -124,19 +161,9 @@ bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
     const rg__proxy *m = body;
     if (!a->params->is_mpi || n <= sizeof *m)
         return false;
-    rg__served *s = calloc(1, sizeof *s);
+    rg__served *s = begin_to_serve(a, c, -1, m, n);
     if (s == NULL)
         return false;
-    *s = (rg__served){.a = a,
-                      .c = c,
-                      .launch = m->launch,
-                      .until_ns = rg__now_ns() + LATE_NS,
-                      .line = strndup(m->line, n - sizeof *m),
-                      .later = rg__timer_create(a->loop, look, s)};
-    if (s->line == NULL || s->later == NULL) {
-        drop_served(s);
-        return false;
-    }
     rg__connection_take(c, &fns, s);
     look(s);
     return true;
@@ -197,7 +224,7 @@ static const rg__seat *find_host(const rg__agent *a, const char *address)
 {
     const rg__mpirun *run = &a->view.mpirun;
     for (int r = 0; r < run->size; r++)
-        if (strcmp(run->seat[r].address.text, address) == 0)
+        if (strcmp(rg__seat_host(&run->seat[r]), address) == 0)
             return &run->seat[r];
     return NULL;
 }
@@ -222,6 +249,18 @@ static void call(rg__agent *a, int sock, const rg__proxy *m, size_t n,
         end_asking(k, rg_last_error(), true);
 }
 
+static void serve_here(rg__agent *a, int sock, const rg__proxy *m, size_t n)
+{
+    rg__served *s = begin_to_serve(a, NULL, sock, m, n);
+    if (s == NULL) {
+        answer(sock, "no memory");
+        return;
+    }
+    s->next = a->launches->served_here;
+    a->launches->served_here = s;
+    look(s);
+}
+
 void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n)
 {
     char address[sizeof m->host], why[RG__TEXT_MAX];
@@ -231,9 +270,17 @@ void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n)
         snprintf(why, sizeof why, "no host of the launch has the address %s",
                  address);
         answer(sock, why);
+    } else if (seat->host == a->id) {
+        serve_here(a, sock, m, n);
     } else if (n > RG__PEER_BODY_MAX) {
         answer(sock, "the command line is too long");
     } else {
         call(a, sock, m, n, seat);
     }
+}
+
+void rg__proxies_destroy(rg__agent *a)
+{
+    while (a->launches->served_here != NULL)
+        say_begun(a->launches->served_here, "the agent ends");
 }
