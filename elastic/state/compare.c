@@ -4,7 +4,9 @@
  *   slice of each rank of a host, so it would be a mixture of theirs. Hashes of
  *   whole buffers are compared before a commit is saved: at the first commits
  *   of a job and the first after each change of membership, or as
- *   REGROUP_CHECK_STATE of rank 0 says;
+ *   REGROUP_CHECK_STATE of rank 0 says. A comparison of more than AT_ONCE goes
+ *   on at the next commits, so that a large state delays none of them much;
+ *   where a difference is an error, nothing is saved before all is compared;
  *
  *   a buffer in which no byte has changed over ten commits of a generation:
  *   perhaps a copy was registered instead of what is trained. The hashes that
@@ -23,9 +25,10 @@
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
-#define FIRST_COMMITS 3  /* of a job are compared */
-#define STILL_COMMITS 10 /* without a change */
-#define NAMED_RANKS   8  /* the most in one sentence */
+#define FIRST_COMMITS 3                  /* of a job are compared */
+#define STILL_COMMITS 10                 /* without a change */
+#define NAMED_RANKS   8                  /* the most in one sentence */
+#define AT_ONCE       ((size_t)64 << 20) /* bytes compared at a commit */
 
 static const char comparing[] = "rg_state_commit";
 
@@ -54,6 +57,7 @@ rg_status rg__state_check_agree(rg_state *state, bool is_first)
 {
     state->commits = 0;
     state->is_first = is_first;
+    state->is_comparing = false;
     for (int k = 0; k < state->buffers; k++)
         state->buffer[k].has_slice_hash = state->buffer[k].has_changed = false;
     state->world_check = state->check;
@@ -63,25 +67,45 @@ rg_status rg__state_check_agree(rg_state *state, bool is_first)
 
 /* ----------------------------------------------------------- equal on ranks */
 
-/* Is the commit compared that comes next? Commit 0 never is. */
-static bool is_compared(const rg_state *state)
+/* Does a comparison begin at the commit that comes next? Never at commit 0. */
+static bool begins(const rg_state *state)
 {
     const uint64_t before = state->commits - state->is_first;
-    if (state->world_check.is_off)
-        return false;
     if (state->world_check.every > 0)
         return before % state->world_check.every == 0;
     return before < (state->is_first ? FIRST_COMMITS : 1);
 }
 
-static uint64_t hash_of(const rg__state_buffer *b)
+static bool is_compared(const rg_state *state)
 {
-    rg__hash hash;
-    if (b->is_sharded || b->may_differ)
-        return 0;
-    rg__hash_begin(&hash);
-    rg__state_hash_buffer(b, &hash);
-    return rg__hash_value(&hash);
+    return !state->world_check.is_off && (state->is_comparing || begins(state));
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Hash what is compared now of each buffer. */
+static void hash_next(rg_state *state, uint64_t *hash)
+{
+    size_t before = state->is_comparing ? state->compared : 0;
+    size_t left = state->world_check.is_strict ? SIZE_MAX : AT_ONCE;
+    state->compared = before;
+    for (int k = 0; k < state->buffers; k++) {
+        const rg__state_buffer *b = &state->buffer[k];
+        const size_t bytes = b->is_sharded || b->may_differ ? 0 : b->bytes;
+        const size_t begin = least(before, bytes);
+        const size_t n = least(left, bytes - begin);
+        rg__hash one;
+        rg__hash_begin(&one);
+        rg__state_hash_buffer(b, begin, begin + n, &one);
+        hash[k] = rg__hash_value(&one);
+        before -= begin;
+        left -= n;
+        state->compared += n;
+    }
+    state->is_comparing = left == 0;
 }
 
 static rg_status agree_on(rg_state *state, const uint64_t *hash,
@@ -173,8 +197,7 @@ static rg_status compare(rg_state *state, uint64_t step)
     uint64_t *hash = calloc((size_t)state->buffers + 1, sizeof *hash);
     if (hash == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to compare state");
-    for (int k = 0; k < state->buffers; k++)
-        hash[k] = hash_of(&state->buffer[k]);
+    hash_next(state, hash);
     bool is_equal = true;
     rg_status st = agree_on(state, hash, &is_equal);
     if (st == RG_OK && !is_equal)

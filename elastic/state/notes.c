@@ -14,7 +14,8 @@ static void hash_state(const rg_state *state, char hex[17])
     for (int i = 0; i < state->buffers; i++) {
         if (state->buffer[i].is_sharded)
             continue;
-        rg__state_hash_buffer(&state->buffer[i], &hash);
+        rg__state_hash_buffer(&state->buffer[i], 0, state->buffer[i].bytes,
+                              &hash);
     }
     rg__hash_end(&hash, hex);
 }

@@ -113,9 +113,10 @@ static rg_status add_to_hash(void *arg, const char *bytes, size_t n)
     return RG_OK;
 }
 
-void rg__state_hash_buffer(const rg__state_buffer *b, rg__hash *hash)
+void rg__state_hash_buffer(const rg__state_buffer *b, size_t begin, size_t end,
+                           rg__hash *hash)
 {
-    if (rg__state_read(b, 0, b->bytes, add_to_hash, hash) != RG_OK)
+    if (rg__state_read(b, begin, end, add_to_hash, hash) != RG_OK)
         rg__log(RG__WARN, "state", "%s", rg_last_error());
 }
 

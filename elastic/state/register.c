@@ -173,7 +173,9 @@ static rg_status check_add(const rg_state *state, const char *name,
     return RG_OK;
 }
 
-/* A local one is mapped only once this worker has a rank. */
+/* A local one is mapped only once this worker has a rank. Pages of replicated
+ * ones are touched here, where no other rank waits for this one yet, and not in
+ * its first commits. */
 static rg_status map_room(rg_state *state, rg__state_buffer *b)
 {
     void *at = NULL;
@@ -182,6 +184,8 @@ static rg_status map_room(rg_state *state, rg__state_buffer *b)
     if (st == RG_OK && b->fd >= 0 && !b->is_local)
         st = rg__shm_map_at(b->fd, b->place, b->room, &at);
     b->vault = at;
+    if (at != NULL && !b->is_sharded)
+        rg__shm_touch(at, b->room);
     return st;
 }
 

@@ -87,9 +87,11 @@ struct rg_state {
     uint64_t commits;         /* made in this generation, commit 0 included */
     bool is_first;            /* the generation began without a commit */
     rg__state_check check, world_check; /* this worker's; rank 0's */
-    bool wants_stop;                    /* rg_stop, here or on another rank */
-    bool has_stopped; /* the ranks have agreed that this step is the last */
-    bool is_clean;    /* left by agreement: registered memory is `last` */
+    size_t compared;   /* bytes of replicated buffers, of the comparison */
+    bool is_comparing; /* that goes on at the next commit */
+    bool wants_stop;   /* rg_stop, here or on another rank */
+    bool has_stopped;  /* the ranks have agreed that this step is the last */
+    bool is_clean;     /* left by agreement: registered memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
     void (*abandon)(rg_state *state); /* before it is freed; NULL: nothing */
@@ -167,9 +169,10 @@ rg_status rg__state_copy_out(const rg__state_buffer *b, size_t begin,
 rg_status rg__state_write(const rg__state_buffer *b, size_t at,
                           const char *from, size_t n);
 rg_status rg__state_flush(const rg_state *state);
-/* All of it; if it can't be read, only a hash is wrong, and a warning says
- * so. */
-void rg__state_hash_buffer(const rg__state_buffer *b, rg__hash *hash);
+/* Bytes [begin, end); if they can't be read, only a hash is wrong, and a
+ * warning says so. */
+void rg__state_hash_buffer(const rg__state_buffer *b, size_t begin, size_t end,
+                           rg__hash *hash);
 
 /* pieces.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
  * generation has ended. */

@@ -187,9 +187,10 @@ const rg__cfg_field rg__library_table[] = {
      "allreduce,bcast; NAME:always for any size"},
     {"CHECK_STATE", "auto", RG__CFG_TEXT_AT(rg__library_settings, check_state),
      "which commits compare the replicated buffers of all ranks: auto (the "
-     "first three of a job, and the first after each change), every so many "
-     "commits (a number), strict (as auto, and a difference is an error), off; "
-     "rank 0's counts"},
+     "first three of a job, and the first after each change; 64 MiB at a "
+     "commit, the rest at the next ones), every so many commits (a number), "
+     "strict (as auto, all at once, and a difference is an error), off; rank "
+     "0's counts"},
     {"AUTOTUNE", "yes", RG__CFG_YES_AT(rg__library_settings, autotune),
      "whether reducers measure bucket sizes in their first steps and keep the "
      "best one: yes or no"},

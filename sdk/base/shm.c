@@ -22,6 +22,10 @@
 #define HUGE_BYTES  ((size_t)2 << 20)
 #define SLICE_BYTES ((size_t)64 << 20)
 
+#ifndef MADV_POPULATE_READ /* an older libc */
+#define MADV_POPULATE_READ 22
+#endif
+
 static uint64_t machine_has(void)
 {
     char line[128];
@@ -209,6 +213,12 @@ rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)
 rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
 {
     return rg__shm_map_at(fd, 0, bytes, at_p);
+}
+
+/* Reading maps the pages around as well, and shared memory for writing. */
+void rg__shm_touch(void *at, size_t bytes)
+{
+    madvise(at, bytes, MADV_POPULATE_READ);
 }
 
 void rg__shm_unmap(void *at, size_t bytes)

@@ -264,6 +264,7 @@ static int other_order(void)
 
 /* From a step on each rank has other statistics than the others. */
 static uint64_t stats[100], running[100], still[100], table[100];
+static char *large_end; /* of a buffer that differs there; NULL: none */
 
 static rg_status gather_statistics(rg_state *st, void *arg)
 {
@@ -272,6 +273,8 @@ static rg_status gather_statistics(rg_state *st, void *arg)
         counter++;
         stats[99] = counter < from ? counter : counter + (uint64_t)rg_slot(ctx);
         running[99] = counter + (uint64_t)rg_slot(ctx);
+        if (large_end != NULL)
+            *large_end = (char)(counter + (uint64_t)rg_slot(ctx));
         const rg_status rs = rg_state_commit(st);
         if (rs == RG_ERR_MISMATCH) {
             say("commit", rs);
@@ -304,6 +307,25 @@ static int state_differs(void)
 static int state_differs_late(void)
 {
     return train_with_statistics(18);
+}
+
+/* More than one commit compares; the last byte differs. */
+#define LARGE ((size_t)96 << 20)
+
+static int large_differs(void)
+{
+    char *large = malloc(LARGE);
+    init(1);
+    if (large == NULL)
+        return 1;
+    memset(large, 'l', LARGE);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    rg_state_add(state, "large", large, LARGE, NULL);
+    uint64_t from = 31; /* statistics are not registered */
+    large_end = &large[LARGE - 1];
+    const int code = say("rg_run", rg_run(state, gather_statistics, &from));
+    free(large);
+    return code;
 }
 
 #define TORN ((size_t)1 << 20)
@@ -567,6 +589,7 @@ int main(int argc, char **argv)
                  {"torn_broadcast", torn_broadcast},
                  {"state_differs", state_differs},
                  {"state_differs_late", state_differs_late},
+                 {"large_differs", large_differs},
                  {"fails_and_stays", fails_and_stays},
                  {"thread_exits", thread_exits},
                  {"thread_is_cancelled", thread_is_cancelled},

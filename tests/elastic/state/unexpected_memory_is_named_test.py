@@ -72,6 +72,15 @@ def test_a_late_difference_is_found_after_a_change():
               "step 25, the first after the change, is not named")
 
 
+def test_a_large_state_is_compared_over_several_commits():
+    large = "buffer large is not equal on all ranks in step %d: rank 1 has"
+    text = said("large_differs", workers=2)
+    claim(text.count(large % 2) == 1, "the second commit's part is not named")
+    claim(text.count("buffer large is not equal") == 1, "it is named again")
+    text = said("large_differs", check="strict", code=3, workers=2)
+    claim(large % 1 in text, "something was saved before all was compared")
+
+
 def test_it_can_be_switched_off():
     text = said("state_differs", check="off")
     claim("buffer stats" not in text and STILL not in text, "it is not off")
