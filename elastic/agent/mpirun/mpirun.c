@@ -123,14 +123,14 @@ static bool is_unknown(int code)
     return code == 0 || code == 128 + SIGKILL;
 }
 
-/* MPI_Abort in one rank may end any of them by SIGKILL, which is seen first
- * here; only mpirun knows the code then. */
+/* MPI_Abort in one rank may end any of them by SIGKILL, or a daemon, which is
+ * seen first here; only mpirun knows the code then. */
 static bool may_know_code(const rg__agent *a)
 {
     const rg__flavour *mpi = a->params->flavour;
     return mpi != NULL && mpi->aborts_by_kill &&
            a->launch.broke == a->launches->number &&
-           a->launch.by == RG__BROKE_BY_RANK && is_unknown(a->launch.code);
+           a->launch.by != RG__BROKE_BY_OTHERS && is_unknown(a->launch.code);
 }
 
 /* Where it does not, its own is that of a signal. */
