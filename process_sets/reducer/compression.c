@@ -136,7 +136,7 @@ static double rest_f64(double whole, double sent)
 static void put_f32(rg_type half, char *to, const float *x, float *residual,
                     size_t n)
 {
-    float whole[BLOCK], sent[BLOCK];
+    float whole[BLOCK] = {0}, sent[BLOCK];
     if (residual == NULL) {
         rg__half_narrow(half, to, x, n);
         return;
