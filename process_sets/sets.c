@@ -155,6 +155,11 @@ rg_status rg_set_destroy(rg_set *set)
                         "set %s has operations in an open group; end it with "
                         "rg_group_end before the set is destroyed",
                         set->name);
+    if (atomic_load(&set->reducers) != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "set %s has a reducer; call rg_reducer_destroy before "
+                        "the set is destroyed",
+                        set->name);
     rg__sets *sets = set->ctx->sets;
     pthread_mutex_lock(&sets->lock);
     if (rg__declared_remove(sets, set))

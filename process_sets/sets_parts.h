@@ -50,8 +50,10 @@ struct rg_set {
     bool has_handle; /* the program has a handle; else only the table has it */
     int n;
     rg__member_id *member;
-    rg_set *next;    /* by id */
-    rg__asked asked; /* of a list */
+    rg_set *next;           /* by id */
+    atomic_int reducers;    /* that it is lent to */
+    uint64_t reducers_seen; /* highest number of one, on any rank */
+    rg__asked asked;        /* of a list */
 
     /* of one that was declared before the door */
     uint32_t order;  /* which one, from 1; 0: it was not */

@@ -21,6 +21,14 @@
 
 #define CHUNK ((uint64_t)1 << 18) /* elements that are dealt out at a time */
 
+/* Vectors of some ranks, each times its factor, added up. */
+typedef struct tree {
+    const double *product;
+    int size;
+    double *factor;
+    int *group;
+} tree;
+
 typedef struct work {
     rg_set *set;
     int size, rank;
@@ -32,6 +40,7 @@ typedef struct work {
     double *product; /* of each vector: size x size */
     char *mine;      /* a chunk, padded */
     char *all;       /* rows of ranks: a chunk of each, or a part of it */
+    tree tree;
 } work;
 
 static size_t size_of(const work *w)
@@ -161,14 +170,6 @@ static rg_status make_products(work *w)
 
 /* ------------------------------------------------------------------ factors */
 
-/* Vectors of some ranks, each times its factor, added up. */
-typedef struct tree {
-    const double *product;
-    int size;
-    double *factor;
-    int *group;
-} tree;
-
 static double product_of(const tree *t, int a, int b)
 {
     double sum = 0;
@@ -214,22 +215,15 @@ static void make_factors(tree *t)
 }
 
 /* This rank's factor of each vector comes to the vector's first product. */
-static rg_status choose_factors(work *w)
+static void choose_factors(work *w)
 {
     const size_t n = (size_t)w->size;
-    tree t = {.size = w->size,
-              .factor = calloc(n, sizeof *t.factor),
-              .group = calloc(n, sizeof *t.group)};
-    const bool is_made = t.factor != NULL && t.group != NULL;
-    for (int i = 0; i < w->n && is_made; i++) {
+    for (int i = 0; i < w->n; i++) {
         double *product = w->product + (size_t)i * n * n;
-        t.product = product;
-        make_factors(&t);
-        product[0] = t.factor[w->rank];
+        w->tree.product = product;
+        make_factors(&w->tree);
+        product[0] = w->tree.factor[w->rank];
     }
-    free(t.factor);
-    free(t.group);
-    return is_made ? RG_OK : rg__fail(RG_ERR_MEMORY, "no memory for Adasum");
 }
 
 static void multiply(work *w, int i, void *data, char *at, uint64_t count)
@@ -266,13 +260,20 @@ static rg_status add_up(work *w, double scale)
 
 /* -------------------------------------------------------------------- whole */
 
+/* All of it, for any number of ranks that are there: a rank whose memory ended
+ * later would keep the others waiting. What is not touched costs nothing. */
 static rg_status make_memory(work *w)
 {
-    const size_t n = (size_t)w->size, row = (size_t)row_count(w) * size_of(w);
+    const size_t n = (size_t)w->size;
+    const size_t row = ((size_t)row_count(w) + 1) * size_of(w);
     w->product = calloc((size_t)w->n * n * n, sizeof *w->product);
     w->mine = calloc(CHUNK + n, size_of(w));
     w->all = malloc(n * row);
-    return w->product == NULL || w->mine == NULL || w->all == NULL
+    w->tree = (tree){.size = w->size,
+                     .factor = calloc(n, sizeof *w->tree.factor),
+                     .group = calloc(n, sizeof *w->tree.group)};
+    return w->product == NULL || w->mine == NULL || w->all == NULL ||
+                   w->tree.factor == NULL || w->tree.group == NULL
                ? rg__fail(RG_ERR_MEMORY, "no memory for Adasum")
                : RG_OK;
 }
@@ -281,44 +282,49 @@ static rg_status make_memory(work *w)
 static rg_status add(rg_set *set, const rg__vector *vector, int n, rg_type type,
                      double scale)
 {
-    int64_t there = 1;
+    int there = 0;
     work w = {.set = set, .vector = vector, .n = n, .type = type};
-    rg_status st = rg_allreduce(set, &there, &there, 1, RG_I64, RG_SUM);
-    if (st != RG_OK)
-        return st;
     w.size = rg_set_size(set);
     w.rank = rg_set_rank(set);
-    w.are_all = there == w.size;
     for (int i = 0; i < n; i++)
         w.total += vector[i].count;
-    st = make_memory(&w);
+    rg_status st = rg__agree_made(set, make_memory(&w), "Adasum", &there);
+    w.are_all = there == w.size;
     if (st == RG_OK)
         st = make_products(&w);
-    if (st == RG_OK)
-        st = choose_factors(&w);
-    if (st == RG_OK)
+    if (st == RG_OK) {
+        choose_factors(&w);
         st = add_up(&w, scale);
+    }
     free(w.product);
     free(w.mine);
     free(w.all);
+    free(w.tree.factor);
+    free(w.tree.group);
     return st;
+}
+
+/* Bring those of F64 to the end. */
+static int part(rg__vector *vector, int n)
+{
+    int of_f32 = 0;
+    for (int i = 0; i < n; i++)
+        if (vector[i].type != RG_F64) {
+            const rg__vector v = vector[of_f32];
+            vector[of_f32++] = vector[i];
+            vector[i] = v;
+        }
+    return of_f32;
 }
 
 rg_status rg__adasum(rg_set *set, rg__vector *vector, int n, double scale)
 {
-    rg__vector *of_one = calloc((size_t)n, sizeof *of_one);
+    const int of_f32 = part(vector, n);
     rg_status st = RG_OK;
-    if (of_one == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for Adasum");
-    for (int is_double = 0; is_double < 2 && st == RG_OK; is_double++) {
-        int of = 0;
-        for (int i = 0; i < n; i++)
-            if ((vector[i].type == RG_F64) == is_double)
-                of_one[of++] = vector[i];
-        if (of > 0)
-            st = add(set, of_one, of, is_double ? RG_F64 : RG_F32, scale);
-    }
-    free(of_one);
+    if (of_f32 > 0)
+        st = add(set, vector, of_f32, RG_F32, scale);
+    if (st == RG_OK && of_f32 < n)
+        st = add(set, vector + of_f32, n - of_f32, RG_F64, scale);
     return st;
 }
 

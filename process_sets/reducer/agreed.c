@@ -14,6 +14,27 @@
 
 enum { RANKS, MISSING, WANTS_PLAN, SPENT }; /* the verdict's sums */
 
+rg_status rg__agree_made(rg_set *set, rg_status mine, const char *what,
+                         int *ranks_p)
+{
+    int64_t v[2] = {1, mine != RG_OK};
+    char why[RG__TEXT_MAX];
+    snprintf(why, sizeof why, "%s", mine == RG_OK ? "" : rg_last_error());
+    const rg_status st = rg_allreduce(set, v, v, 2, RG_I64, RG_SUM);
+    if (mine != RG_OK)
+        return rg__fail(mine, "%s", why);
+    if (st != RG_OK)
+        return st;
+    if (v[1] > 0)
+        return rg__fail(RG_ERR_MEMORY,
+                        "%d of %d ranks have no memory for %s; their errors "
+                        "say more",
+                        (int)v[1], (int)v[0], what);
+    if (ranks_p != NULL)
+        *ranks_p = (int)v[0];
+    return RG_OK;
+}
+
 /* ------------------------------------------------------------ equal tensors */
 
 uint64_t rg__reducer_digest(const rg__tensor *t)
@@ -103,24 +124,18 @@ static rg_status fail_different(const rg_reducer *r, int first)
     return st;
 }
 
-/* Ranks that have joined are absent, and will come later. */
-static rg_status count_ranks(const rg_reducer *r, bool *are_all_p)
+/* Two reducers of equal tensors are two: each has a number of its own. */
+rg_status rg__reducer_compare(rg_reducer *r)
 {
-    int64_t n = 1;
-    const rg_status st = rg_allreduce(r->set, &n, &n, 1, RG_I64, RG_SUM);
-    *are_all_p = n == rg_set_size(r->set);
-    return st;
-}
-
-rg_status rg__reducer_compare(rg_reducer *r, bool *are_all_p)
-{
-    uint64_t v[3] = {digest_of_all(r), 0, (uint64_t)r->n};
+    uint64_t v[4] = {digest_of_all(r), 0, (uint64_t)r->n,
+                     r->set->reducers_seen + 1};
     v[1] = ~v[0];
-    rg_status st = rg_allreduce(r->set, v, v, 3, RG_U64, RG_MAX);
+    rg_status st = rg_allreduce(r->set, v, v, 4, RG_U64, RG_MAX);
     if (st != RG_OK)
         return st;
+    r->id = r->set->reducers_seen = v[3];
     if (v[0] == ~v[1])
-        return count_ranks(r, are_all_p);
+        return RG_OK;
     int first = 0;
     st = find_difference(r, (int)v[2], &first);
     return st == RG_OK ? fail_different(r, first) : st;

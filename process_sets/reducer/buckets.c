@@ -109,8 +109,7 @@ static bool goes_with(const rg_reducer *r, const rg__tensor *t)
     const rg__bucket *b = &r->bucket[r->buckets - 1];
     const rg__tensor *first = &r->tensor[b->tensor[0]];
     return !is_alone(t) && !is_alone(first) && first->type == t->type &&
-           b->wire == t->wire &&
-           b->bytes + bytes_of(t) <= r->tuning.now.bucket_bytes;
+           b->wire == t->wire && b->bytes + bytes_of(t) <= r->tuning.now;
 }
 
 static void deal(rg_reducer *r, const line *l)

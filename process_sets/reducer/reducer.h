@@ -41,17 +41,18 @@ typedef struct rg__bucket {
     bool is_started, is_copied;
 } rg__bucket;
 
-typedef struct rg__way {
-    uint64_t bucket_bytes;
-    int at_once; /* buckets; 0: any number */
-} rg__way;
+typedef struct rg__vector {
+    void *data;
+    uint64_t count;
+    rg_type type;
+} rg__vector;
 
 typedef struct rg__tuning {
     bool is_on;   /* for this reducer */
     bool is_over; /* `now` is kept */
     int nth, looks;
     int64_t least_ns, best_ns; /* of all ranks together */
-    rg__way now, best;
+    uint64_t now, best;        /* bytes of a bucket */
 } rg__tuning;
 
 struct rg_reducer {
@@ -68,20 +69,23 @@ struct rg_reducer {
     int *placed; /* the tensors of the buckets */
 
     pthread_mutex_t lock;
+    pthread_cond_t quiet; /* the last of `putting` has ended */
+    int putting;          /* calls of rg_reducer_ready that copy */
     bool is_in_step;
     uint64_t generation; /* of the last step; 0: there was none */
     bool is_compared;    /* the lists of all ranks, in that generation */
+    uint64_t id;         /* of the set's reducers, equal on all ranks */
     int next;            /* bucket to be started */
-    int ended;           /* buckets before it have ended */
     int64_t spent_ns;    /* in the last rg_reducer_finish */
     rg__tuning tuning;
     rg_status st; /* of the first start that failed */
     char why[RG__TEXT_MAX];
     int *order, *former; /* tensors as they became ready, now and before */
     int ordered;
-    bool has_plan; /* of this generation */
-    int *plan;     /* the order that buckets were made from */
-    int others;    /* steps in a row with another order, the same one */
+    rg__vector *vector; /* the tensors, for Adasum */
+    bool has_plan;      /* of this generation */
+    int *plan;          /* the order that buckets were made from */
+    int others;         /* steps in a row with another order, the same one */
     rg_reducer_info info;
 };
 
@@ -110,11 +114,6 @@ rg_status rg__tensor_get(const rg_reducer *r, const rg__bucket *b,
 
 /* adasum.c: of each vector, in place; collective over the set. A scale of 0
  * is 1. */
-typedef struct rg__vector {
-    void *data;
-    uint64_t count;
-    rg_type type;
-} rg__vector;
 rg_status rg__adasum(rg_set *set, rg__vector *vector, int n, double scale);
 
 bool rg__is_float(rg_type type);
@@ -126,10 +125,14 @@ void rg__tuning_begin(rg_reducer *r);
 bool rg__tuning_look(rg_reducer *r, int64_t ns);
 rg_status rg__tuning_share(rg_reducer *r);
 
-/* agreed.c; collective over the set. Do all ranks have equal tensors? Those
- * that have joined are not asked: *are_all_p. */
+/* agreed.c; collective over the set. What each rank had to make by itself, such
+ * as memory for `what`, is there on all of them (*ranks_p, those that have
+ * joined are not asked; may be NULL), or the call fails on all of them. */
+rg_status rg__agree_made(rg_set *set, rg_status mine, const char *what,
+                         int *ranks_p);
+/* Do all ranks have equal tensors? Those that have joined are not asked. */
 uint64_t rg__reducer_digest(const rg__tensor *t);
-rg_status rg__reducer_compare(rg_reducer *r, bool *are_all_p);
+rg_status rg__reducer_compare(rg_reducer *r);
 /* The end of a step: `missing` (-1: none) is this rank's first tensor that was
  * not ready, wants_plan is rank 0's. *plan_p: a new plan is to be made, and no
  * rank is absent. */

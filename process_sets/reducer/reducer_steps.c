@@ -8,6 +8,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 #include "sdk/base/log.h"
 #include "sdk/base/params.h"
 
@@ -37,8 +38,20 @@ rg_status rg_reducer_create(rg_set *set, const rg_reducer_params *params,
     r->params = p;
     rg__tuning_create(r);
     pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->quiet, NULL);
+    atomic_fetch_add(&set->reducers, 1);
     *reducer_p = r;
     return RG_OK;
+}
+
+/* No tensor becomes ready from now on, nor is any being copied. */
+static void close_step(rg_reducer *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->is_in_step = false;
+    while (r->putting > 0)
+        pthread_cond_wait(&r->quiet, &r->lock);
+    pthread_mutex_unlock(&r->lock);
 }
 
 static void wait_all(rg_reducer *r)
@@ -52,17 +65,21 @@ void rg_reducer_destroy(rg_reducer *r)
 {
     if (r == NULL)
         return;
+    close_step(r);
     wait_all(r);
     rg__reducer_free_buckets(r);
     rg_free(r->set->ctx, r->views);
     rg_free(r->set->ctx, r->copies);
     for (int i = 0; i < r->n; i++)
         rg__tensor_free(&r->tensor[i]);
+    atomic_fetch_sub(&r->set->reducers, 1);
+    pthread_cond_destroy(&r->quiet);
     pthread_mutex_destroy(&r->lock);
     free(r->tensor);
     free(r->order);
     free(r->former);
     free(r->plan);
+    free(r->vector);
     free(r);
 }
 
@@ -131,12 +148,17 @@ rg_status rg_reducer_compress(rg_reducer *r, int index,
 static rg_status make_orders(rg_reducer *r)
 {
     const size_t n = (size_t)r->n;
-    if (r->order != NULL)
+    if (r->vector != NULL)
         return RG_OK;
+    free(r->order);
+    free(r->former);
+    free(r->plan);
     r->order = calloc(n, sizeof *r->order);
     r->former = calloc(n, sizeof *r->former);
     r->plan = calloc(n, sizeof *r->plan);
-    return r->order == NULL || r->former == NULL || r->plan == NULL
+    r->vector = calloc(n, sizeof *r->vector);
+    return r->order == NULL || r->former == NULL || r->plan == NULL ||
+                   r->vector == NULL
                ? rg__fail(RG_ERR_MEMORY, "no memory for a plan")
                : RG_OK;
 }
@@ -151,22 +173,18 @@ static rg_status lay_out_first(rg_reducer *r)
         r->plan[i] = r->n - 1 - i;
     r->others = 0;
     r->has_plan = false;
-    r->tuning.now = (rg__way){r->params.bucket_bytes, 0}; /* as newcomers do */
+    r->tuning.now = r->params.bucket_bytes; /* as newcomers do */
     return rg__reducer_lay_out(r, r->plan);
 }
 
-static bool is_order(const rg_reducer *r, const int *order)
+/* Needs no memory, as all ranks must find the same. */
+static bool is_order(const rg_reducer *r, int *seen)
 {
-    bool is_all = true;
-    char *seen = calloc((size_t)r->n, 1);
-    for (int i = 0; i < r->n && seen != NULL && is_all; i++) {
-        is_all = order[i] >= 0 && order[i] < r->n && !seen[order[i]];
-        if (is_all)
-            seen[order[i]] = 1;
-    }
-    is_all = is_all && seen != NULL;
-    free(seen);
-    return is_all;
+    memset(seen, 0, (size_t)r->n * sizeof *seen);
+    for (int i = 0; i < r->n; i++)
+        if (r->order[i] < 0 || r->order[i] >= r->n || seen[r->order[i]]++ > 0)
+            return false;
+    return true;
 }
 
 /* Is the order of this step another one, and the same as in the steps before?
@@ -186,6 +204,16 @@ static bool wants_plan(rg_reducer *r)
     return r->others >= OTHERS_MAX;
 }
 
+/* Collective: buckets count when all ranks have made them, otherwise ranks
+ * begin again with the first plan. */
+static rg_status lay_out_again(rg_reducer *r)
+{
+    const rg_status st = rg__agree_made(r->set, rg__reducer_lay_out(r, r->plan),
+                                        "buckets", NULL);
+    r->is_compared = r->is_compared && st == RG_OK;
+    return st;
+}
+
 /* Collective. */
 static rg_status make_plan(rg_reducer *r)
 {
@@ -198,15 +226,14 @@ static rg_status make_plan(rg_reducer *r)
         return st;
     r->has_plan = true;
     r->others = 0;
-    if (!is_order(r, r->order) || memcmp(r->order, r->plan, bytes) == 0)
-        return is_first && r->tuning.is_on ? rg__reducer_lay_out(r, r->plan)
-                                           : RG_OK;
+    if (!is_order(r, r->former) || memcmp(r->order, r->plan, bytes) == 0)
+        return is_first && r->tuning.is_on ? lay_out_again(r) : RG_OK;
     memcpy(r->plan, r->order, bytes);
     r->info.plans++;
     rg__log(RG__INFO, "reducer",
             "%d tensors are reduced in another order from now on, plan %llu",
             r->n, (unsigned long long)r->info.plans);
-    return rg__reducer_lay_out(r, r->plan);
+    return lay_out_again(r);
 }
 
 rg_status rg_reducer_tensor(rg_reducer *r, int index, void **data_p)
@@ -227,19 +254,19 @@ rg_status rg_reducer_tensor(rg_reducer *r, int index, void **data_p)
 static rg_status enter_generation(rg_reducer *r)
 {
     const uint64_t now = rg_generation(r->set->ctx);
-    bool are_all = false;
+    int ranks = 0;
     if (r->is_compared && r->generation == now && now != 0)
         return RG_OK;
     r->is_compared = false;
-    rg_status st = rg__reducer_compare(r, &are_all);
+    rg_status st = rg__reducer_compare(r);
     if (st == RG_OK)
-        st = lay_out_first(r);
+        st = rg__agree_made(r->set, lay_out_first(r), "buckets", &ranks);
     if (st != RG_OK)
         return st;
     for (int i = 0; i < r->n && now != r->generation; i++)
         rg__tensor_forget(&r->tensor[i]);
     r->generation = now;
-    r->is_compared = are_all;
+    r->is_compared = ranks == rg_set_size(r->set);
     return RG_OK;
 }
 
@@ -252,7 +279,7 @@ static rg_status end_former(rg_reducer *r)
         return rg__fail(RG_ERR_INVALID,
                         "a step of the reducer has begun already; end it with "
                         "rg_reducer_finish");
-    r->is_in_step = false;
+    close_step(r);
     wait_all(r);
     return RG_OK;
 }
@@ -281,7 +308,7 @@ rg_status rg_reducer_start_step(rg_reducer *r)
     for (int b = 0; b < r->buckets; b++)
         begin_bucket(&r->bucket[b]);
     pthread_mutex_lock(&r->lock);
-    r->next = r->ended = r->ordered = 0;
+    r->next = r->ordered = 0;
     r->st = RG_OK;
     r->is_in_step = true;
     pthread_mutex_unlock(&r->lock);
@@ -303,36 +330,34 @@ static void start_bucket(rg_reducer *r, rg__bucket *b)
     const bool is_or = b->wire == RG_COMPRESS_TOP_K;
     const rg_op_params params = {.size = sizeof params,
                                  .postscale = is_or ? 0 : r->params.scale,
-                                 .tag = b->tag};
+                                 .tag = rg__mix(b->tag, r->id)};
     b->is_started = true;
     const rg_op op = is_or ? RG_BOR : r->params.sum ? RG_SUM : RG_AVG;
     note(r, rg_allreduce_start(r->set, b->at, b->at, b->count,
                                rg__bucket_type(b), op, &params, &b->req));
 }
 
-/* Lock held. */
-static bool has_room(rg_reducer *r)
+static bool has_left(const rg_reducer *r)
 {
-    const int most = r->tuning.now.at_once;
-    while (most > 0 && r->next - r->ended >= most) {
-        rg__bucket *b = &r->bucket[r->ended];
-        const rg_status st = b->req == NULL ? RG_OK : rg_test(&b->req);
-        if (st == RG_IN_PROGRESS)
-            return false;
-        note(r, st);
-        r->ended++;
-    }
-    return true;
+    return r->generation != rg_generation(r->set->ctx);
 }
 
-/* Lock held. */
+/* Lock held. Adasum begins when all are there; and a step that was left starts
+ * nothing in the next generation. */
 static void start_complete(rg_reducer *r)
 {
-    if (r->params.adasum)
-        return; /* it begins when all are there */
-    while (r->next < r->buckets && r->bucket[r->next].missing == 0 &&
-           has_room(r))
+    if (r->params.adasum || has_left(r))
+        return;
+    while (r->next < r->buckets && r->bucket[r->next].missing == 0)
         start_bucket(r, &r->bucket[r->next++]);
+}
+
+static rg_status fail_late(const rg_reducer *r)
+{
+    return rg__fail(RG_ERR_PEER_LOST,
+                    "the reducer's step belongs to generation %llu, which has "
+                    "ended; return this status from fn",
+                    (unsigned long long)r->generation);
 }
 
 /* Lock held: claim it for this step. */
@@ -351,7 +376,10 @@ static rg_status claim(rg_reducer *r, int index)
                         "step; to accumulate gradients, call rg_reducer_ready "
                         "in the last backward only",
                         index, r->tensor[index].name);
+    if (has_left(r))
+        return fail_late(r);
     r->tensor[index].is_ready = true;
+    r->putting++;
     return RG_OK;
 }
 
@@ -371,6 +399,8 @@ rg_status rg_reducer_ready(rg_reducer *r, int index)
     r->order[r->ordered++] = index;
     r->bucket[t->bucket].missing--;
     start_complete(r);
+    if (--r->putting == 0)
+        pthread_cond_signal(&r->quiet);
     st = r->st == RG_OK ? RG_OK : rg__fail(r->st, "%s", r->why);
     pthread_mutex_unlock(&r->lock);
     return st;
@@ -386,6 +416,7 @@ static void make_zero(const rg_reducer *r, const rg__tensor *t)
 static int end_with_zeros(rg_reducer *r)
 {
     int first = -1;
+    close_step(r);
     pthread_mutex_lock(&r->lock);
     for (int i = r->n - 1; i >= 0; i--)
         if (!r->tensor[i].is_ready) {
@@ -394,7 +425,6 @@ static int end_with_zeros(rg_reducer *r)
             r->bucket[r->tensor[i].bucket].missing--;
         }
     start_complete(r);
-    r->is_in_step = false;
     pthread_mutex_unlock(&r->lock);
     return r->params.may_miss ? -1 : first;
 }
@@ -416,17 +446,6 @@ static void end_bucket(rg_reducer *r, rg__bucket *b)
         copy_back(r, b);
 }
 
-/* So that the verdict is behind all buckets on all ranks. */
-static void start_rest(rg_reducer *r)
-{
-    for (int b = 0; r->next < r->buckets && !r->params.adasum; b++) {
-        end_bucket(r, &r->bucket[b]);
-        pthread_mutex_lock(&r->lock);
-        start_complete(r);
-        pthread_mutex_unlock(&r->lock);
-    }
-}
-
 /* Buckets end in their order, also after a failure. */
 static void end_buckets(rg_reducer *r)
 {
@@ -436,16 +455,11 @@ static void end_buckets(rg_reducer *r)
 
 static rg_status add_adaptively(rg_reducer *r)
 {
-    rg__vector *v = calloc((size_t)r->n, sizeof *v);
-    if (v == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for Adasum");
     for (int i = 0; i < r->n; i++) {
         const rg__tensor *t = &r->tensor[i];
-        v[i] = (rg__vector){t->data, t->count, t->type};
+        r->vector[i] = (rg__vector){t->data, t->count, t->type};
     }
-    const rg_status st = rg__adasum(r->set, v, r->n, r->params.scale);
-    free(v);
-    return st;
+    return rg__adasum(r->set, r->vector, r->n, r->params.scale);
 }
 
 /* The next step may have other buckets. */
@@ -455,7 +469,7 @@ static rg_status prepare_next(rg_reducer *r, bool is_plan_due, int64_t spent_ns)
         return make_plan(r);
     if (!r->has_plan || spent_ns < 0 || !rg__tuning_look(r, spent_ns))
         return RG_OK;
-    return rg__reducer_lay_out(r, r->plan);
+    return lay_out_again(r);
 }
 
 rg_status rg_reducer_finish(rg_reducer *r)
@@ -466,22 +480,28 @@ rg_status rg_reducer_finish(rg_reducer *r)
         return rg__fail(RG_ERR_INVALID,
                         "no step of the reducer has begun; call "
                         "rg_reducer_start_step first");
+    if (has_left(r)) {
+        close_step(r);
+        return fail_late(r);
+    }
     const uint64_t begin = rg__now_ns();
     const int missing = end_with_zeros(r);
-    start_rest(r);
-    const rg_status started =
+    rg_status judged =
         rg__reducer_verdict_start(r, missing, wants_plan(r), &verdict);
-    note(r, started);
+    note(r, judged);
     if (r->params.adasum)
         note(r, add_adaptively(r));
     end_buckets(r);
-    if (started == RG_OK)
-        note(r, rg__reducer_verdict_wait(r, &verdict, &is_plan_due));
+    if (judged == RG_OK)
+        note(r, judged = rg__reducer_verdict_wait(r, &verdict, &is_plan_due));
     r->spent_ns = (int64_t)(rg__now_ns() - begin);
+    /* What the verdict asks for is done on all ranks, or others would wait. */
+    if (judged == RG_OK)
+        note(r, prepare_next(r, is_plan_due, rg__reducer_spent(r, &verdict)));
     if (r->st != RG_OK)
         return rg__fail(r->st, "%s", r->why);
     r->info.steps++;
-    return prepare_next(r, is_plan_due, rg__reducer_spent(r, &verdict));
+    return RG_OK;
 }
 
 rg_status rg_reducer_info_get(const rg_reducer *r, rg_reducer_info *info)

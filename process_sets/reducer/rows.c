@@ -40,11 +40,17 @@ static rg_status count_rows(rg_set *set, gathered *g, uint64_t n)
         .tag = rg__mix_bytes(RG__MIX_BEGIN, kind, sizeof kind)};
     uint64_t *counts = calloc((size_t)size, sizeof *counts);
     rg_req *req = NULL;
-    if (counts == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory to count rows");
+    rg_status st = counts != NULL
+                       ? RG_OK
+                       : rg__fail(RG_ERR_MEMORY, "no memory to count rows");
+    st = rg__agree_made(set, st, "rows", NULL);
+    if (st != RG_OK) {
+        free(counts);
+        return st;
+    }
     counts[rank] = n;
-    rg_status st = rg_allreduce_start(set, counts, counts, (uint64_t)size,
-                                      RG_U64, RG_SUM, &params, &req);
+    st = rg_allreduce_start(set, counts, counts, (uint64_t)size, RG_U64, RG_SUM,
+                            &params, &req);
     if (st == RG_OK)
         st = rg_wait(&req, -1);
     for (int r = 0; r < size; r++) {
@@ -164,7 +170,7 @@ rg_status rg_allreduce_rows(rg_set *set, const uint64_t *at, const void *rows,
                         "for the result");
     rg_status st = count_rows(set, &g, n);
     if (st == RG_OK && g.n > 0)
-        st = make_room(&g);
+        st = rg__agree_made(set, make_room(&g), "rows", NULL);
     if (st == RG_OK && n > 0) {
         memcpy(g.at + g.first, at, (size_t)n * sizeof *at);
         memcpy(g.rows + g.first * row_bytes(&g), rows,

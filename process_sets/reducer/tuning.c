@@ -1,9 +1,8 @@
-/* Which bucket size, and how many buckets at once: measured in the first steps,
- * and kept.
+/* Which bucket size: measured in the first steps, and kept.
  *
- * Each way is taken for a few steps. The verdict of a step adds up what all
+ * Each size is taken for a few steps. The verdict of a step adds up what all
  * ranks spent in the step before, so all of them see equal numbers and choose
- * the same way without asking again. A step without ranks that have joined
+ * the same size without asking again. A step without ranks that have joined
  * counts; others don't. In a new generation the most senior rank tells the
  * others what it has chosen. */
 #include <stdio.h>
@@ -15,20 +14,18 @@
 
 #define MIB      ((uint64_t)1 << 20)
 #define SIZES    5
-#define AT_ONCES 2 /* behind the sizes, with the best of those */
-#define DROPPED  2 /* steps: the former way's, and one that warms up */
+#define DROPPED  2 /* steps: the former size's, and one that warms up */
 #define MEASURED 3
 #define NEVER    INT64_MAX
 
 static const uint64_t sizes[SIZES] = {4 * MIB, MIB, 2 * MIB, 8 * MIB, 16 * MIB};
-static const int at_onces[AT_ONCES] = {4, 2};
 
 void rg__tuning_begin(rg_reducer *r)
 {
     rg__tuning *t = &r->tuning;
     t->nth = t->looks = 0;
     t->least_ns = t->best_ns = NEVER;
-    t->best = t->now = (rg__way){r->params.bucket_bytes, 0};
+    t->best = t->now = r->params.bucket_bytes;
 }
 
 static bool is_asked_for(void)
@@ -54,9 +51,8 @@ static void write_log(const rg_reducer *r, const char *what, int64_t ns)
     const rg__library_settings *settings = NULL;
     const rg__tuning *t = &r->tuning;
     const double ms = (double)ns / rg_set_size(r->set) / 1e6;
-    rg__log(RG__DEBUG, "reducer",
-            "%s: buckets of %llu bytes, %d at once: %g ms", what,
-            (unsigned long long)t->now.bucket_bytes, t->now.at_once, ms);
+    rg__log(RG__DEBUG, "reducer", "%s: buckets of %llu bytes: %g ms", what,
+            (unsigned long long)t->now, ms);
     if (rg_set_rank(r->set) != 0 ||
         rg__library_settings_get(&settings) != RG_OK ||
         settings->autotune_log == NULL)
@@ -67,16 +63,8 @@ static void write_log(const rg_reducer *r, const char *what, int64_t ns)
                 settings->autotune_log);
         return;
     }
-    fprintf(file, "%s,%llu,%d,%.3f\n", what,
-            (unsigned long long)t->now.bucket_bytes, t->now.at_once, ms);
+    fprintf(file, "%s,%llu,%.3f\n", what, (unsigned long long)t->now, ms);
     fclose(file);
-}
-
-static rg__way way_of(const rg__tuning *t)
-{
-    return t->nth < SIZES
-               ? (rg__way){sizes[t->nth], 0}
-               : (rg__way){t->best.bucket_bytes, at_onces[t->nth - SIZES]};
 }
 
 static void take_next(rg_reducer *r)
@@ -89,8 +77,8 @@ static void take_next(rg_reducer *r)
     }
     t->looks = 0;
     t->least_ns = NEVER;
-    t->is_over = ++t->nth == SIZES + AT_ONCES;
-    t->now = t->is_over ? t->best : way_of(t);
+    t->is_over = ++t->nth == SIZES;
+    t->now = t->is_over ? t->best : sizes[t->nth];
     if (t->is_over)
         write_log(r, "chosen", t->best_ns);
 }
@@ -111,20 +99,17 @@ bool rg__tuning_look(rg_reducer *r, int64_t ns)
 rg_status rg__tuning_share(rg_reducer *r)
 {
     rg__tuning *t = &r->tuning;
-    int64_t v[3] = {0};
+    uint64_t best = 0;
     if (!t->is_on)
         return RG_OK;
-    if (rg_set_rank(r->set) == 0 && t->is_over) {
-        v[0] = 1;
-        v[1] = (int64_t)t->best.bucket_bytes;
-        v[2] = t->best.at_once;
-    }
-    const rg_status st = rg_allreduce(r->set, v, v, 3, RG_I64, RG_SUM);
+    if (rg_set_rank(r->set) == 0 && t->is_over)
+        best = t->best;
+    const rg_status st = rg_allreduce(r->set, &best, &best, 1, RG_U64, RG_SUM);
     if (st != RG_OK)
         return st;
-    t->is_over = v[0] != 0;
+    t->is_over = best != 0;
     if (t->is_over)
-        t->now = t->best = (rg__way){(uint64_t)v[1], (int)v[2]};
+        t->now = t->best = best;
     else
         rg__tuning_begin(r);
     return RG_OK;

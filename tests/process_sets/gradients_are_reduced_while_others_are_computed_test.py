@@ -1,6 +1,7 @@
 """A reducer: sums have the bits of plain allreduces whatever the order and the
-threads in which tensors become ready; mistakes are named on all ranks; and it
-lives through a death in the middle of a step.
+threads in which tensors become ready, and what is late counts whole or not at
+all; mistakes are named on all ranks; and it lives through a death in the middle
+of a step.
 
 Covers: process_sets/reducer/reducer_steps.c buckets.c agreed.c
 tests/process_sets/reducing.c"""

@@ -278,16 +278,16 @@ static void no_plan_without_those_that_joined(rg_set *set, int is_first)
     destroy(&m, 2);
 }
 
-/* Two reducers whose tensors are ready in another order on one rank. */
-static void buckets_are_not_confused(rg_set *set)
+/* Two reducers whose tensors are ready in another order on one rank, with
+ * other names and with the same ones. */
+static void buckets_are_not_confused(rg_set *set, const char *const name[2])
 {
     static float data[2][8];
     const int n = rg_set_size(set), is_last = rg_set_rank(set) == n - 1;
     rg_reducer *r[2];
     for (int i = 0; i < 2; i++) {
         CHECK_OK(rg_reducer_create(set, NULL, &r[i]));
-        CHECK_OK(
-            rg_reducer_add(r[i], i == 0 ? "a" : "b", data[i], 8, RG_F32, NULL));
+        CHECK_OK(rg_reducer_add(r[i], name[i], data[i], 8, RG_F32, NULL));
         CHECK_OK(rg_reducer_start_step(r[i]));
     }
     CHECK_OK(rg_reducer_ready(r[is_last], 0));
@@ -297,6 +297,68 @@ static void buckets_are_not_confused(rg_set *set)
             CHECK_STATUS(rg_reducer_finish(r[i]), RG_ERR_MISMATCH);
         rg_reducer_destroy(r[i]);
     }
+}
+
+typedef struct late {
+    model *m;
+    atomic_int begun, ready;
+} late;
+
+static void *be_late(void *arg)
+{
+    late *l = arg;
+    for (int i = 0; i < TENSORS; i++) {
+        l->begun = i + 1;
+        const rg_status st = rg_reducer_ready(l->m->reducer, i);
+        if (st == RG_OK)
+            l->ready = i + 1;
+        else
+            CHECK_EQ(st, RG_ERR_INVALID);
+    }
+    return NULL;
+}
+
+/* What another thread does at that moment counts whole, or not at all. */
+static void finish_may_come_early(rg_set *set)
+{
+    const rg_reducer_params params = {
+        .size = sizeof params, .sum = 1, .may_miss = 1};
+    model m;
+    make(&m, set, &params, 0);
+    for (int step = 0; step < 20; step++) {
+        pthread_t thread;
+        late l = {.m = &m};
+        int there[TENSORS];
+        for (int i = 0; i < TENSORS; i++)
+            for (uint64_t k = 0; k < m.count[i]; k++)
+                m.data[i][k] = 1;
+        CHECK_OK(rg_reducer_start_step(m.reducer));
+        CHECK(pthread_create(&thread, NULL, be_late, &l) == 0);
+        while (l.begun <= step)
+            ;
+        CHECK_OK(rg_reducer_finish(m.reducer));
+        pthread_join(thread, NULL);
+        for (int i = 0; i < TENSORS; i++)
+            there[i] = i < l.ready;
+        CHECK_OK(rg_allreduce(set, there, there, TENSORS, RG_I32, RG_SUM));
+        for (int i = 0; i < TENSORS; i++)
+            for (uint64_t k = 0; k < m.count[i]; k++)
+                CHECK_EQ(m.data[i][k], there[i]);
+    }
+    destroy(&m, 0);
+}
+
+static void set_stays_until_its_reducer_has_gone(rg_ctx *ctx)
+{
+    const int first = 0;
+    rg_set *set = NULL;
+    rg_reducer *r = NULL;
+    CHECK_OK(rg_set_create(ctx, &first, 1, NULL, &set));
+    CHECK_OK(rg_reducer_create(set, NULL, &r));
+    CHECK_STATUS(rg_set_destroy(set), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "has a reducer"));
+    rg_reducer_destroy(r);
+    CHECK_OK(rg_set_destroy(set));
 }
 
 static int claims(void)
@@ -314,7 +376,10 @@ static int claims(void)
     mistakes_are_named(set);
     what_is_missing_is_zero(rg_world(ctx));
     lists_are_compared(set);
-    buckets_are_not_confused(set);
+    buckets_are_not_confused(set, (const char *[]){"a", "b"});
+    buckets_are_not_confused(set, (const char *[]){"a", "a"});
+    finish_may_come_early(set);
+    set_stays_until_its_reducer_has_gone(ctx);
     ranks_may_join(rg_world(ctx));
     no_plan_without_those_that_joined(rg_world(ctx), 0);
     no_plan_without_those_that_joined(set, 1);

@@ -2,9 +2,13 @@
  *
  *   tuning STEPS [deterministic]
  *
- * Each step's sum is checked, and rank 0 says how many buckets there were
- * before and after. A step counts in the state, so that a loss may come at any
- * of them; STEPS are made in the last generation. */
+ * Each step has an operation of the program's own behind the last tensor, which
+ * is late on another rank each time. Each step's sum is checked, and rank 0
+ * says how many buckets there were before and after. A step counts in the
+ * state, so that a loss may come at any of them; STEPS are made in the last
+ * generation. */
+#include <unistd.h>
+
 #include "tests/check.h"
 
 #define TENSORS 40
@@ -32,8 +36,14 @@ static rg_status step_of(job *j, int nth)
         CHECK_OK(rg_reducer_tensor(j->reducer, i, &at));
         for (int k = 0; k < COUNT; k++)
             ((float *)at)[k] = (float)(rg_rank(j->ctx) + nth + i + k % 5);
+        if (i == 0 && rg_rank(j->ctx) == nth % 2)
+            usleep(3000);
         st = rg_reducer_ready(j->reducer, i);
     }
+    const int one = 1;
+    int sum = 0;
+    if (st == RG_OK)
+        st = rg_allreduce(rg_world(j->ctx), &one, &sum, 1, RG_I32, RG_SUM);
     return st == RG_OK ? rg_reducer_finish(j->reducer) : st;
 }
 
