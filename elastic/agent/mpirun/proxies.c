@@ -281,6 +281,7 @@ void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n)
 
 void rg__proxies_destroy(rg__agent *a)
 {
+    const char why[RG__TEXT_MAX] = "the agent ends";
     while (a->launches->served_here != NULL)
-        say_begun(a->launches->served_here, "the agent ends");
+        say_begun(a->launches->served_here, why);
 }

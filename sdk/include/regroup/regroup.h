@@ -281,7 +281,8 @@ RG_API rg_status rg_set_split(rg_ctx *ctx, int color, int key,
                               const rg_set_params *params, rg_set **set_p);
 
 /* Give a set back; local. No operation may be in flight on it. NULL is allowed.
- * ERR_INVALID: it is the world, or has operations in an open group. */
+ * ERR_INVALID: it is the world, has operations in an open group, or a reducer
+ * has not been destroyed. */
 RG_API rg_status rg_set_destroy(rg_set *set);
 
 /* The caller's rank in the set (-1: not a member, or the set has ended), and
@@ -756,8 +757,8 @@ typedef struct rg_reducer_params {
 RG_API rg_status rg_reducer_create(rg_set *set, const rg_reducer_params *params,
                                    rg_reducer **reducer_p);
 
-/* Free it, and the memory of its tensors. A step that has begun is waited for.
- * NULL is allowed. */
+/* Free it, and the memory of its tensors; before its set is destroyed, and
+ * before rg_finalize. A step that has begun is waited for. NULL is allowed. */
 RG_API void rg_reducer_destroy(rg_reducer *reducer);
 
 /* Add a tensor of count elements, before the first step; local, and equal on
@@ -790,10 +791,12 @@ RG_API rg_status rg_reducer_tensor(rg_reducer *reducer, int index,
 RG_API rg_status rg_reducer_start_step(rg_reducer *reducer);
 
 /* A tensor has its values for this step, and belongs to the reducer until
- * rg_reducer_finish, which is called when all calls of this have returned; from
- * any thread, in any order. To accumulate gradients,
- * call it in the last backward only. ERR_INVALID: no step has begun, there is
- * no such tensor, or it was ready before. */
+ * rg_reducer_finish, which is called when all calls of this have returned (a
+ * later one is ERR_INVALID); from any thread, in any order. Where it comes in
+ * another order than on other ranks, the set has no other operations until
+ * rg_reducer_finish. To accumulate gradients, call it in the last backward
+ * only. ERR_INVALID: no step has begun, there is no such tensor, or it was
+ * ready before. */
 RG_API rg_status rg_reducer_ready(rg_reducer *reducer, int index);
 
 /* End the step: wait until all tensors are reduced; collective over the set.
