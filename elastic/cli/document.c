@@ -41,6 +41,15 @@ void rg__document_print(const json_t *json, bool is_line)
     putchar('\n');
 }
 
+rg_status rg__document_accept(char *text, json_t **json_p)
+{
+    const rg_status st = rg__document_read(text, json_p);
+    return st != RG_OK || rg__document_is(*json_p, "ok")
+               ? st
+               : rg__fail((rg_status)rg__document_number(*json_p, "status"),
+                          "%s", rg__document_text(*json_p, "error"));
+}
+
 const char *rg__document_text(const json_t *json, const char *key)
 {
     const char *text = json_string_value(json_object_get(json, key));

@@ -19,6 +19,10 @@ rg_status rg__document_job(const rg__cli *cli, int at, rg__job_record *job_p);
 /* ERR_SYSTEM: an answer that is no JSON. Takes the text. */
 rg_status rg__document_read(char *text, json_t **json_p);
 
+/* The same for an agent that was asked to do something: what it refuses is an
+ * error, with its status and its sentence. */
+rg_status rg__document_accept(char *text, json_t **json_p);
+
 /* The JSON as it came: on one line, or over several. */
 void rg__document_print(const json_t *json, bool is_line);
 

@@ -26,10 +26,7 @@ static rg_status ask(const rg__job_record *job, const char *host,
     json_t *answer = NULL;
     rg_status st = rg__ask_drain(job, host, deadline_ms, &text);
     if (st == RG_OK)
-        st = rg__document_read(text, &answer);
-    if (st == RG_OK && !rg__document_is(answer, "ok"))
-        st = rg__fail((rg_status)rg__document_number(answer, "status"), "%s",
-                      rg__document_text(answer, "error"));
+        st = rg__document_accept(text, &answer);
     json_decref(answer);
     return st;
 }

@@ -37,13 +37,8 @@ static rg_status ask(const rg__job_record *job, int min, int max,
                      json_t **answer_p)
 {
     char *text = NULL;
-    rg_status st = rg__ask_scale(job, min, max, &text);
-    if (st == RG_OK)
-        st = rg__document_read(text, answer_p);
-    if (st == RG_OK && !rg__document_is(*answer_p, "ok"))
-        st = rg__fail((rg_status)rg__document_number(*answer_p, "status"), "%s",
-                      rg__document_text(*answer_p, "error"));
-    return st;
+    const rg_status st = rg__ask_scale(job, min, max, &text);
+    return st == RG_OK ? rg__document_accept(text, answer_p) : st;
 }
 
 static void show(const rg__job_record *job, const json_t *answer)

@@ -1,10 +1,11 @@
 """`regroup dump` names the rank that has not started what the others wait in,
 with the stacks of its Python threads; it answers while a worker is stopped,
 shows what a killed worker did last, and is written to a file by itself when a
-deadline ends a generation.
+deadline ends a generation. More dumps at once than an agent makes are refused.
 
 Covers: base/record.c recorder.c dump.c dump_record.c dump_stacks.c dump_text.c
 host_part.c dump/serve.c dump_cmd.c answer.c"""
+import concurrent.futures
 import glob
 import json
 import os
@@ -70,6 +71,16 @@ def test():
                             (("dump", "dumped", "more"), 64),
                             (("dump", "--stacks"), 64)):
             claim(job.run(*words).returncode == code, words)
+
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            many = list(pool.map(lambda _: job.run("dump", "dumped"),
+                                 range(12)))
+        for shown in many:
+            if shown.returncode != 0:
+                claim(shown.returncode == 71 and shown.stdout == ""
+                      and "as many dumps as it can" in shown.stderr, shown)
+        claim({shown.returncode for shown in many} == {0, 71},
+              "twelve dumps at once: some are made, some are refused")
 
         stopped = job.kill(1, signal.SIGSTOP)
         began = time.monotonic()

@@ -294,9 +294,12 @@ void rg__dump_ask(rg__agent *a, int sock, bool wants_json, bool wants_stacks)
 {
     rg__dump *d = count(a) < DUMPS_MAX ? begin(a, sock, 0, NULL) : NULL;
     if (d == NULL) {
-        rg__answer(sock,
-                   "{\"error\":\"the agent is making as many dumps as it can; "
-                   "try again in a moment\"}");
+        char text[160];
+        snprintf(text, sizeof text,
+                 "{\"error\":\"the agent is making as many dumps as it can; "
+                 "try again in a moment\",\"status\":%d}",
+                 (int)RG_ERR_SYSTEM);
+        rg__answer(sock, text);
         return;
     }
     d->wants_json = wants_json;
