@@ -132,8 +132,8 @@ static const rg__half *last_half(const rg__record *record)
                                                                       : now;
 }
 
-/* Notes that the worker may have written anew under the copying are left out:
- * they would be halves of two operations. */
+/* The worker may overwrite notes while they are copied. Such notes are left
+ * out: each would be halves of two operations. */
 static rg__half *copy_of(const rg__half *from)
 {
     rg__half *copy = malloc(sizeof *copy);

@@ -183,8 +183,8 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* That a host of the world has gone is recorded for good: others would wait
- * for it, and a job is over when all of them have gone. A static job's
- * is done then. */
+ * for it, and a job is over when all of them have gone; a static job is done
+ * then. */
 static int64_t lease_of_record(const rg__agent *a)
 {
     const bool is_last_word =

@@ -51,10 +51,10 @@ static void start(rg__agent *a, uint64_t launch, const char *line,
 /* -------------------------------------------------- a daemon on this host */
 
 typedef struct rg__served {
-    struct rg__served *next; /* of those that were asked for here */
+    struct rg__served *next; /* of those that processes here asked for */
     rg__agent *a;
-    rg__connection *c; /* of another host's agent; NULL: asked for here, */
-    int sock;          /* by this one */
+    rg__connection *c; /* to the agent that asks; NULL: a process here asks */
+    int sock;          /* to that process, else -1 */
     rg__timer *later;
     uint64_t launch, until_ns;
     bool is_begun;
