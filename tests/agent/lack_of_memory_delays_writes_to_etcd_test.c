@@ -12,45 +12,9 @@
 #include "elastic/agent/checkpoint/saver.h"
 #include "sdk/base/clock.h"
 #include "tests/agent/keys.h"
+#include "tests/lib/no_memory.h"
 
-static long allowed = -1; /* allocations until one fails; -1: none does */
-static bool is_memory_out;
-
-static bool must_fail(void)
-{
-    return is_memory_out || (allowed >= 0 && allowed-- == 0);
-}
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t n);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t n);
-char *__wrap_strdup(const char *text);
 int __wrap_asprintf(char **to, const char *format, ...);
-
-void *__wrap_malloc(size_t n)
-{
-    return must_fail() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return must_fail() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t n)
-{
-    return must_fail() ? NULL : __real_realloc(old, n);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return must_fail() ? NULL : __real_strdup(text);
-}
-
 int __wrap_asprintf(char **to, const char *format, ...)
 {
     va_list args;

@@ -3,7 +3,6 @@
  * stopped and its queue was full. Neither end leaks anything.
  *
  * Covers: fdrecord.c fdstore.c */
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,21 +10,11 @@
 
 #include "elastic/agent/supervisor/fdstore.h"
 #include "tests/check.h"
+#include "tests/lib/descriptors.h"
 
 #define MANY 3000 /* more than a queue holds */
 
 static const struct rlimit limit = {1024, 1024};
-
-static int count_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir != NULL);
-    int n = 0;
-    while (readdir(dir) != NULL)
-        n++;
-    closedir(dir);
-    return n;
-}
 
 static void put_text(rg__fdstore *store, const char *name, const char *text)
 {
@@ -160,10 +149,10 @@ static void full_queue(void)
 
 int main(void)
 {
-    const int before = count_fds();
+    const int before = descriptors();
     newest_of_each_name();
     full_queue();
     rg__fdstore_put(NULL, "no supervisor", NULL, 0, NULL, 0);
-    CHECK_EQ(count_fds(), before);
+    CHECK_EQ(descriptors(), before);
     return 0;
 }

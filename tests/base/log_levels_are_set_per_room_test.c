@@ -2,10 +2,8 @@
  * nothing; a line names time, host, rank, size, generation and room.
  *
  * Covers: log.c */
-#include <unistd.h>
-
 #include "sdk/base/log.h"
-#include "tests/check.h"
+#include "tests/base/stderr.h"
 
 static void check_levels(void)
 {
@@ -30,22 +28,6 @@ static void check_levels(void)
     CHECK(rg__log_on(RG__WARN, "etcd"));
 }
 
-/* What this process writes to standard error while fn runs. */
-static void capture(void (*fn)(void), char *text, size_t room)
-{
-    int ends[2];
-    CHECK_EQ(pipe(ends), 0);
-    const int saved = dup(STDERR_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[1]);
-    fn();
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    const ssize_t n = read(ends[0], text, room - 1);
-    close(ends[0]);
-    text[n > 0 ? n : 0] = '\0';
-}
-
 static void say(void)
 {
     rg__log(RG__WARN, "set", "split world into %d sets", 2);
@@ -62,10 +44,10 @@ static void say_much(void)
 
 int main(void)
 {
-    char text[4096], tail[128];
+    char tail[128];
     check_levels();
     rg__log_who("h2", 3, 8, 2);
-    capture(say, text, sizeof text);
+    char *text = stderr_of(say);
     int h, m, s, ms;
     CHECK_EQ(sscanf(text, "[regroup %2d:%2d:%2d.%3d %127[^\n]", &h, &m, &s, &ms,
                     tail),
@@ -74,10 +56,10 @@ int main(void)
     CHECK(strstr(text, "nobody") == NULL);
 
     rg__log_who("h2", -1, -1, 0);
-    capture(say, text, sizeof text);
+    text = stderr_of(say);
     CHECK(strstr(text, " h2 - g0 set] ") != NULL);
 
-    capture(say_much, text, sizeof text); /* cut, with its line end */
+    text = stderr_of(say_much); /* cut, with its line end */
     CHECK_EQ(text[strlen(text) - 1], '\n');
     CHECK(strlen(text) <= 1024);
     return 0;

@@ -4,10 +4,9 @@
  *
  * Covers: log.c */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "sdk/base/log.h"
-#include "tests/check.h"
+#include "tests/base/stderr.h"
 
 static const char *sentence;
 
@@ -19,24 +18,6 @@ static void say_sentence(void)
 static void say_to_person(void)
 {
     rg__say("%s", sentence);
-}
-
-/* What this process writes to standard error while fn runs. */
-static char *capture(void (*fn)(void))
-{
-    static char text[8192];
-    int ends[2];
-    CHECK_EQ(pipe(ends), 0);
-    const int saved = dup(STDERR_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[1]);
-    fn();
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    const ssize_t n = read(ends[0], text, sizeof text - 1);
-    close(ends[0]);
-    text[n > 0 ? n : 0] = '\0';
-    return text;
 }
 
 /* The message of a line, as it is written. */
@@ -53,7 +34,7 @@ static const char *message_of(char *line)
 static void check_message(const char *said, const char *written)
 {
     sentence = said;
-    CHECK_STR(message_of(capture(say_sentence)), written);
+    CHECK_STR(message_of(stderr_of(say_sentence)), written);
 }
 
 static void check_names(void)
@@ -61,7 +42,7 @@ static void check_names(void)
     int y, mo, d, h, mi, s, ms, end = 0;
     sentence = "split world into 2 sets";
     rg__log_who("h2", 3, 8, 2);
-    const char *line = capture(say_sentence);
+    const char *line = stderr_of(say_sentence);
     CHECK_EQ(sscanf(line, "{\"time\":\"%4d-%2d-%2dT%2d:%2d:%2d.%3dZ\"%n", &y,
                     &mo, &d, &h, &mi, &s, &ms, &end),
              7);
@@ -70,7 +51,7 @@ static void check_names(void)
               "\"size\":8,\"generation\":2,"
               "\"message\":\"split world into 2 sets\"}\n");
     rg__log_who("h2", -1, -1, 0);
-    line = capture(say_to_person);
+    line = stderr_of(say_to_person);
     CHECK(strstr(line, "\"level\":\"error\",\"room\":\"regroup\",\"host\":"
                        "\"h2\",\"rank\":null,\"size\":null,"
                        "\"generation\":0,") != NULL);
@@ -95,13 +76,13 @@ static void check_length(void)
         longer[i] = "\xe2\x82\xac"[i % 3];
     longer[9000] = '\0';
     sentence = longer;
-    char *line = capture(say_to_person);
+    char *line = stderr_of(say_to_person);
     CHECK(strlen(line) <= 4096);
     const char *written = message_of(line);
     CHECK_EQ(strlen(written) % 3, 0);
     CHECK_EQ(strncmp(written, longer, strlen(written)), 0);
     memset(longer, 1, 9000); /* six bytes each */
-    line = capture(say_to_person);
+    line = stderr_of(say_to_person);
     CHECK(strlen(line) <= 4096);
     CHECK_EQ(strlen(message_of(line)) % 6, 0);
 }
@@ -110,7 +91,7 @@ int main(void)
 {
     CHECK(!rg__log_is_json());
     sentence = "it is so";
-    CHECK_STR(capture(say_to_person), "regroup: it is so\n");
+    CHECK_STR(stderr_of(say_to_person), "regroup: it is so\n");
     CHECK(!rg__log_format("xml"));
     CHECK(rg__log_format("json"));
     CHECK(!rg__log_format(""));
@@ -119,6 +100,6 @@ int main(void)
     check_bytes();
     check_length();
     CHECK(rg__log_format("text"));
-    CHECK(capture(say_sentence)[0] == '[');
+    CHECK(stderr_of(say_sentence)[0] == '[');
     return 0;
 }

@@ -3,23 +3,12 @@
  * is leaked on the way.
  *
  * Covers: sock.c */
-#include <dirent.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "sdk/base/sock.h"
 #include "tests/check.h"
-
-static int count_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir != NULL);
-    int n = 0;
-    while (readdir(dir) != NULL)
-        n++;
-    closedir(dir);
-    return n;
-}
+#include "tests/lib/descriptors.h"
 
 static void check_descriptors(const int *pair)
 {
@@ -57,12 +46,12 @@ static void check_too_large(const int *pair)
     char text[8];
     size_t n = 0;
     int got[RG__SOCK_FDS];
-    const int before = count_fds();
+    const int before = descriptors();
     CHECK_OK(rg__sock_send(pair[0], "much too large", 15, pair, 2));
     CHECK_STATUS(rg__sock_recv(pair[1], text, sizeof text, &n, got),
                  RG_ERR_INVALID);
     CHECK(got[0] == -1 && got[1] == -1);
-    CHECK_EQ(count_fds(), before);
+    CHECK_EQ(descriptors(), before);
 }
 
 static void check_full_and_closed(int *pair)
@@ -105,12 +94,12 @@ static void check_reset(int *pair)
 int main(void)
 {
     int pair[2];
-    const int before = count_fds();
+    const int before = descriptors();
     CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
     check_descriptors(pair);
     check_too_large(pair);
     check_full_and_closed(pair);
     check_reset(pair);
-    CHECK_EQ(count_fds(), before);
+    CHECK_EQ(descriptors(), before);
     return 0;
 }

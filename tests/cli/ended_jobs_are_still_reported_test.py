@@ -7,7 +7,7 @@ import json
 import os
 import time
 
-from house import UNTIL_FINISH, Job, claim, main, trainer, until
+from house import UNTIL_FINISH, Job, claim, main, touch, trainer, until
 
 
 def last_lines(job):
@@ -23,8 +23,7 @@ def test():
               *trainer(*UNTIL_FINISH, "--step-ms", "3")]) as job:
         until(lambda: "waiting for 1 more worker, starts in 2" in job.text(),
               20, "the wait is said")
-        with open(os.path.join(job.folder, "go"), "w", encoding="ascii"):
-            pass
+        touch(os.path.join(job.folder, "go"))
         job.wait_world(2)
         job.kill(1)
         job.wait_world(2, above=2)

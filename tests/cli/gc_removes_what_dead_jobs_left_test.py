@@ -14,7 +14,7 @@ import shutil
 import signal
 
 from command import BUILD, Claims, RunDir, processes_with, wait_for
-from house import Etcd, need_etcd
+from house import Etcd, need_etcd, touch
 
 JOBS, NOTES = "/regroup/v1/", "/regroup/gc/"
 TRAIN = [BUILD + "/tests/trainer", "--steps", "100000", "--step-ms", "5"]
@@ -129,8 +129,7 @@ def test(claims, d, etcd):
     os.mkdir(d.path + "/empty", 0o700)
     os.mkdir(d.path + "/mine", 0o700)
     for name in ("mine/precious", "mine/agent-h1.lock"):
-        with open(f"{d.path}/{name}", "w", encoding="ascii"):
-            pass
+        touch(f"{d.path}/{name}")
 
     before, listed = keys(etcd), sorted(os.listdir(d.path))
     got = d.run(*gc, "--dry-run")

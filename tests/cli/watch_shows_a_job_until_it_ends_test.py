@@ -12,8 +12,8 @@ import pty
 import signal
 import subprocess
 
-from house import (REGROUP, UNTIL_FINISH, Job, claim, main, trainer, until,
-                   words_of)
+from house import (REGROUP, UNTIL_FINISH, Job, claim, main, touch, trainer,
+                   until, words_of)
 
 
 def watch(job, *words, **more):
@@ -100,8 +100,7 @@ def a_job_that_fails():
         until(lambda: job.run("status").returncode == 0, 20, "an agent")
         blocks = watch(job)
         blocks.stdout.readline()
-        with open(os.path.join(job.folder, "go"), "w", encoding="ascii"):
-            pass
+        touch(os.path.join(job.folder, "go"))
         job.finish(7)
         out, said = blocks.communicate(timeout=20)
         claim(blocks.returncode == 7, f"{blocks.returncode} {said}")

@@ -15,20 +15,27 @@
 
 /* ------------------------------------------------------ a link that is cut */
 
+/* A client of the server through a proxy first, which is returned. */
+static proxy *connect_both_ways(scene *s, etcd_server *server)
+{
+    char endpoints[160];
+    scene_open_loop(s);
+    proxy *p = proxy_open(s->loop, etcd_server_url(server));
+    snprintf(endpoints, sizeof endpoints, "%s,%s", proxy_url(p),
+             etcd_server_url(server));
+    scene_connect(s, endpoints, NULL, NULL);
+    return p;
+}
+
 /* The guard goes through the other endpoint, and so does the new watch. The
  * bound is loose: an own time-out of the proxy's side would take forever. */
 static void cut_link_is_found(void)
 {
-    char endpoints[160];
     scene s;
     echoes e = {0};
     rg__mirror *mirror = NULL;
     etcd_server *server = etcd_server_start();
-    scene_open_loop(&s);
-    proxy *p = proxy_open(s.loop, etcd_server_url(server));
-    snprintf(endpoints, sizeof endpoints, "%s,%s", proxy_url(p),
-             etcd_server_url(server));
-    scene_connect(&s, endpoints, NULL, NULL);
+    proxy *p = connect_both_ways(&s, server);
     etcd_server_put(server, "m/a", "1");
     CHECK_OK(
         rg__mirror_create(s.etcd, "m/", "m0", NULL, echoes_take, &e, &mirror));
@@ -50,16 +57,11 @@ static void cut_link_is_found(void)
  * watch with it: it moves without news for which it would be deaf. */
 static void watch_moves_with_requests(void)
 {
-    char endpoints[160];
     scene s;
     echoes e = {0};
     rg__mirror *mirror = NULL;
     etcd_server *server = etcd_server_start();
-    scene_open_loop(&s);
-    proxy *p = proxy_open(s.loop, etcd_server_url(server));
-    snprintf(endpoints, sizeof endpoints, "%s,%s", proxy_url(p),
-             etcd_server_url(server));
-    scene_connect(&s, endpoints, NULL, NULL);
+    proxy *p = connect_both_ways(&s, server);
     CHECK_OK(
         rg__mirror_create(s.etcd, "m/", "m0", NULL, echoes_take, &e, &mirror));
     WAIT_FOR(&s, mirror->stage == RG__MIRROR_WATCHING);

@@ -8,46 +8,10 @@
 
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"
+#include "tests/lib/no_memory.h"
 
-static long allowed = -1; /* allocations until one fails; -1: none does */
-
-static bool must_fail(void)
-{
-    if (allowed < 0)
-        return false;
-    return allowed-- == 0;
-}
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t n);
-char *__real_strdup(const char *text);
 char *__real_strndup(const char *text, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t n);
-char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    return must_fail() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return must_fail() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t n)
-{
-    return must_fail() ? NULL : __real_realloc(old, n);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return must_fail() ? NULL : __real_strdup(text);
-}
 
 char *__wrap_strndup(const char *text, size_t n)
 {

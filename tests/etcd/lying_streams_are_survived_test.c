@@ -111,22 +111,23 @@ static void event_line(long revision, bool is_fragment, char *line,
              revision, is_fragment ? ",\"fragment\":true" : "", kv);
 }
 
-static void good_watch(stage *st, fake_conn *conn)
+static void say_event(fake_conn *conn, long revision, bool is_fragment)
 {
     char line[512];
+    event_line(revision, is_fragment, line, sizeof line);
+    chunk(conn, line);
+}
+
+static void good_watch(stage *st, fake_conn *conn)
+{
     say_created(st, conn);
-    for (long r = st->start; r <= st->revision; r++) {
-        event_line(r, false, line, sizeof line);
-        chunk(conn, line);
-    }
+    for (long r = st->start; r <= st->revision; r++)
+        say_event(conn, r, false);
 }
 
 static void put(stage *st)
 {
-    char line[512];
-    st->revision++;
-    event_line(st->revision, false, line, sizeof line);
-    chunk(st->watch, line);
+    say_event(st->watch, ++st->revision, false);
 }
 
 static bool stands_at(const stage *st, long revision)
@@ -302,11 +303,9 @@ static void refused_watch_is_asked_again_with_a_pause(void)
 
 static void say_first_fragment(stage *st, fake_conn *conn)
 {
-    char line[512];
     say_created(st, conn);
     st->revision = FIRST + 1;
-    event_line(st->revision, true, line, sizeof line);
-    chunk(conn, line);
+    say_event(conn, st->revision, true);
     fake_end_stream(conn);
 }
 
@@ -324,12 +323,9 @@ static void cut_between_fragments_comes_again(void)
 
 static void say_fragments(stage *st, fake_conn *conn)
 {
-    char line[512];
     say_created(st, conn);
-    event_line(FIRST + 1, true, line, sizeof line);
-    chunk(conn, line);
-    event_line(FIRST + 2, false, line, sizeof line);
-    chunk(conn, line);
+    say_event(conn, FIRST + 1, true);
+    say_event(conn, FIRST + 2, false);
     st->revision = FIRST + 2;
 }
 
@@ -345,13 +341,10 @@ static void fragments_are_put_together(void)
 
 static void say_it_twice(stage *st, fake_conn *conn)
 {
-    char line[512];
     say_created(st, conn);
     for (int i = 0; i < 2; i++) {
-        event_line(FIRST + 2, false, line, sizeof line);
-        chunk(conn, line);
-        event_line(FIRST + 1, false, line, sizeof line);
-        chunk(conn, line);
+        say_event(conn, FIRST + 2, false);
+        say_event(conn, FIRST + 1, false);
     }
     st->revision = FIRST + 2;
 }

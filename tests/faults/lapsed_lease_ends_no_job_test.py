@@ -5,7 +5,7 @@ record, but that ends nothing.
 Covers: lease.c outage.c"""
 import os
 
-from house import UNTIL_FINISH, claim, main, trainer, until
+from house import UNTIL_FINISH, claim, main, touch, trainer, until
 from hosts import Hosts, HostsJob
 
 # Slot 1 of h1 fails once the others train.
@@ -27,8 +27,7 @@ def test():
                        *trainer(*UNTIL_FINISH, "--step-ms", 5)],
                       env={"h1": {"IS_H1": "1", "GO": fails}}) as job:
             job.wait_world(3)
-            with open(fails, "w", encoding="ascii"):
-                pass
+            touch(fails)
             until(lambda: "used up its --max-restarts" in job.text("h1"), 20,
                   "the slot is given up")
             generation = job.generation()

@@ -66,6 +66,12 @@ def trainer(*flags):
     return [os.path.join(BUILD, "tests", "trainer"), *map(str, flags)]
 
 
+def touch(path):
+    """Makes an empty file."""
+    with open(path, "w", encoding="ascii"):
+        pass
+
+
 def need_etcd():
     if shutil.which("etcd") is None:
         skip("etcd is not installed (ci/install installs it)")
@@ -217,8 +223,7 @@ class Job:
             self.folder, "until")) for word in command]
 
     def let_finish(self):
-        with open(os.path.join(self.folder, "until"), "w", encoding="ascii"):
-            pass
+        touch(os.path.join(self.folder, "until"))
 
     # ------------------------------------------------------------ looking
 

@@ -13,10 +13,7 @@ static const rg__commit_id none = {0, 0};
 /* a and b train, c is at the door. */
 static void begin(job *j)
 {
-    job_begin(j, 1, 3);
-    job_host(j, "a", 1, 1);
-    job_host(j, "b", 2, 1);
-    job_host(j, "c", 3, 1);
+    job_of_three(j);
     job_decided(j, 1, two, 2, none);
 }
 

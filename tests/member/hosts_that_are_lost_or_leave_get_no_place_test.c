@@ -9,10 +9,7 @@ static const rg__commit_id none = {0, 0};
 
 static void begin_three(job *j)
 {
-    job_begin(j, 1, 3);
-    job_host(j, "a", 1, 1);
-    job_host(j, "b", 2, 1);
-    job_host(j, "c", 3, 1);
+    job_of_three(j);
     job_decided(j, 1, three, 3, none);
 }
 
@@ -128,10 +125,7 @@ static void a_newcomer_without_etcd_is_not_let_in(void)
     const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
     const uint64_t no_etcd[] = {3};
     job j;
-    job_begin(&j, 1, 3);
-    job_host(&j, "a", 1, 1);
-    job_host(&j, "b", 2, 1);
-    job_host(&j, "c", 3, 1);
+    job_of_three(&j);
     job_decided(&j, 1, two, 2, none);
     j.config.no_etcd = no_etcd;
     j.config.no_etcds = 1;
@@ -183,10 +177,7 @@ static void a_host_without_etcd_holds_up_no_announced_change(void)
     const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
     const uint64_t no_etcd[] = {3};
     job j;
-    job_begin(&j, 1, 3);
-    job_host(&j, "a", 1, 1);
-    job_host(&j, "b", 2, 1);
-    job_host(&j, "c", 3, 1);
+    job_of_three(&j);
     job_decided(&j, 1, two, 2, none);
     job_proposed(&j, 2, three, 3, true);
     j.config.no_etcd = no_etcd;
@@ -200,10 +191,7 @@ static void who_vanishes_from_a_proposal_is_lost_all_the_same(void)
     const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
     uint64_t lost[2];
     job j;
-    job_begin(&j, 1, 3);
-    job_host(&j, "a", 1, 1);
-    job_host(&j, "b", 2, 1);
-    job_host(&j, "c", 3, 1);
+    job_of_three(&j);
     job_decided(&j, 1, two, 2, none);
     job_proposed(&j, 2, three, 3, true);
     free(j.snap.host[--j.snap.hosts].slot); /* c's lease has ended */

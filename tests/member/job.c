@@ -28,6 +28,14 @@ void job_end(job *j)
     rg__snapshot_free(&j->snap);
 }
 
+void job_of_three(job *j)
+{
+    job_begin(j, 1, 3);
+    job_host(j, "a", 1, 1);
+    job_host(j, "b", 2, 1);
+    job_host(j, "c", 3, 1);
+}
+
 rg__host_record *job_host(job *j, const char *name, uint64_t id, int slots)
 {
     rg__snapshot *s = &j->snap;

@@ -18,6 +18,8 @@ typedef struct job {
 
 /* min, max; 30 s start timeout, 600 s elastic timeout, 20 ms last call. */
 void job_begin(job *j, int min, int max);
+/* The same, and a, b and c with a slot each, ids from 1. */
+void job_of_three(job *j);
 void job_end(job *j);
 
 /* A host with that many slots, all alive and at the door with start 1. */

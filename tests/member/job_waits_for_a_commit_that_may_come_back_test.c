@@ -12,9 +12,7 @@
 static const rg__commit_id older = {1, 4}, newer = {2, 9};
 static const rg__member_id both[] = {{1, 0, 1}, {2, 0, 1}};
 
-/* a alone was the world of generation 2, which began with a commit of 1; b has
- * that still, and is proposed alone. */
-static void begin(job *j)
+static void begin_with_both(job *j)
 {
     job_begin(j, 1, 2);
     j->snap.begun = 1;
@@ -22,6 +20,13 @@ static void begin(job *j)
     job_host(j, "a", 1, 1);
     job_host(j, "b", 2, 1);
     job_decided(j, 1, both, 2, (rg__commit_id){0, 0});
+}
+
+/* a alone was the world of generation 2, which began with a commit of 1; b has
+ * that still, and is proposed alone. */
+static void begin(job *j)
+{
+    begin_with_both(j);
     job_decided(j, 2, both, 1, older);
     job_reason(j, 2, false, "x");
     job_proposed(j, 3, both + 1, 1, false);
@@ -117,12 +122,7 @@ static void report_of_a_restarted_host_is_not_enough(void)
 {
     const rg__member_id again[] = {{7, 0, 1}};
     job j;
-    job_begin(&j, 1, 2);
-    j.snap.begun = 1;
-    j.config.comeback_ns = COMEBACK;
-    job_host(&j, "a", 1, 1);
-    job_host(&j, "b", 2, 1);
-    job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
+    begin_with_both(&j);
     j.snap.host[1].id = 7;
     job_proposed(&j, 2, again, 1, false);
     job_ack(&j, 2, "b", NULL, 0);
@@ -138,12 +138,7 @@ static void what_another_member_holds_is_not_waited_for(void)
 {
     const uint64_t lost[] = {2};
     job j;
-    job_begin(&j, 1, 2);
-    j.snap.begun = 1;
-    j.config.comeback_ns = COMEBACK;
-    job_host(&j, "a", 1, 1);
-    job_host(&j, "b", 2, 1);
-    job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
+    begin_with_both(&j);
     job_proposed(&j, 2, both, 1, false);
     job_ack(&j, 2, "a", &older, 1);
     j.config.lost = lost;
@@ -156,12 +151,7 @@ static void shard_of_an_absent_host_is_awaited(void)
 {
     const uint32_t second[] = {1};
     job j;
-    job_begin(&j, 1, 2);
-    j.snap.begun = 1;
-    j.config.comeback_ns = COMEBACK;
-    job_host(&j, "a", 1, 1);
-    job_host(&j, "b", 2, 1);
-    job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
+    begin_with_both(&j);
     job_proposed(&j, 2, both + 1, 1, false);
     job_ack(&j, 2, "b", &older, 1);
     job_shards(&j, 2, second, 1);
@@ -184,12 +174,7 @@ static void a_holder_outside_of_the_newest_world_is_waited_for(bool was_to_join)
     const uint64_t now = was_to_join ? 4 : 3;
     const uint32_t first[] = {0}, second[] = {1};
     job j;
-    job_begin(&j, 1, 2);
-    j.snap.begun = 1;
-    j.config.comeback_ns = COMEBACK;
-    job_host(&j, "a", 1, 1);
-    job_host(&j, "b", 2, 1);
-    job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
+    begin_with_both(&j);
     job_decided(&j, 2, both + 1, 1, older);
     if (was_to_join)
         job_proposed(&j, 3, both, 2, false);

@@ -2,23 +2,12 @@
  * are as many as before.
  *
  * Covers: table.c */
-#include <dirent.h>
 #include <malloc.h>
 
+#include "tests/lib/descriptors.h"
 #include "tests/lib/world.h"
 
 #define ROUNDS 1000
-
-static int descriptors(void)
-{
-    int n = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir != NULL);
-    while (readdir(dir) != NULL)
-        n++;
-    closedir(dir);
-    return n;
-}
 
 static int mappings(void)
 {

@@ -33,15 +33,10 @@ static rg_status train(rg_state *st, void *arg)
 
 int main(void)
 {
-    rg_state *st;
-    const rg_params params = {.size = sizeof params, .elastic = 1};
     memset(memory, 'o', BYTES);
-    CHECK_OK(rg_init(&params, &ctx));
-    room_give(ctx);
-    CHECK_OK(rg_state_create(ctx, NULL, &st));
+    rg_state *st = room_begin(&ctx);
     CHECK_OK(rg_state_add(st, "memory", memory, BYTES, NULL));
     CHECK_STATUS(rg_run(st, train, NULL), RG_ERR_INVALID); /* it has left */
-    rg_state_destroy(st);
-    CHECK_OK(rg_finalize(ctx));
+    room_end(ctx, st);
     return 0;
 }

@@ -43,14 +43,9 @@ static rg_status train(rg_state *st, void *arg)
 
 int main(void)
 {
-    rg_state *st;
-    const rg_params params = {.size = sizeof params, .elastic = 1};
-    CHECK_OK(rg_init(&params, &ctx));
-    room_give(ctx);
-    CHECK_OK(rg_state_create(ctx, NULL, &st));
+    rg_state *st = room_begin(&ctx);
     CHECK_OK(rg_state_add(st, "memory", memory, BYTES, NULL));
     CHECK_OK(rg_run(st, train, NULL));
-    rg_state_destroy(st);
-    CHECK_OK(rg_finalize(ctx));
+    room_end(ctx, st);
     return 0;
 }

@@ -29,4 +29,21 @@ static inline void room_give(rg_ctx *ctx)
     ctx->hooks = &hooks;
 }
 
+/* Of a worker alone, which registers its buffers next. */
+static inline rg_state *room_begin(rg_ctx **ctx_p)
+{
+    const rg_params params = {.size = sizeof params, .elastic = 1};
+    rg_state *st = NULL;
+    CHECK_OK(rg_init(&params, ctx_p));
+    room_give(*ctx_p);
+    CHECK_OK(rg_state_create(*ctx_p, NULL, &st));
+    return st;
+}
+
+static inline void room_end(rg_ctx *ctx, rg_state *st)
+{
+    rg_state_destroy(st);
+    CHECK_OK(rg_finalize(ctx));
+}
+
 #endif

@@ -2,24 +2,13 @@
  * once the others have given theirs back, no descriptor is left of them.
  *
  * Covers: net.c */
-#include <dirent.h>
 
 #include "sdk/base/clock.h"
+#include "tests/lib/descriptors.h"
 #include "tests/lib/world.h"
 
 #define SETS     40
 #define BOUND_NS (20000 * RG__MS)
-
-static int descriptors(void)
-{
-    DIR *all = opendir("/proc/self/fd");
-    CHECK(all != NULL);
-    int n = 0;
-    while (readdir(all) != NULL)
-        n++;
-    closedir(all);
-    return n;
-}
 
 /* The others keep theirs for some operations of the world's, in which their
  * connections come up. */

@@ -5,7 +5,6 @@
  *
  * Covers: listener.c proof.c frame.c handshake.c */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,6 +14,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/transport/tcp/frame.h"
+#include "tests/lib/descriptors.h"
 #include "tests/lib/world.h"
 
 #define MANY      3000
@@ -149,17 +149,6 @@ static void *be_many(void *arg)
 
 /* -------------------------------------------------------------- the workers
  */
-
-static int descriptors(void)
-{
-    DIR *all = opendir("/proc/self/fd");
-    CHECK(all != NULL);
-    int n = 0;
-    while (readdir(all) != NULL)
-        n++;
-    closedir(all);
-    return n;
-}
 
 static void *be_strange(void *arg)
 {

@@ -7,7 +7,8 @@ Covers: takeover.c workers.c"""
 import os
 import signal
 
-from house import PATIENCE, UNTIL_FINISH, Job, claim, main, trainer, until
+from house import (PATIENCE, UNTIL_FINISH, Job, claim, main, touch, trainer,
+                   until)
 
 # A slot's second process waits before it becomes the worker.
 WRAPPER = """
@@ -36,8 +37,7 @@ def test():
         os.kill(before, signal.SIGKILL)
         until(lambda: "took over" in job.text(), 20, "the next agent")
         doors = job.text().count(".1 is at the door")
-        with open(os.path.join(job.folder, "go"), "w", encoding="ascii"):
-            pass
+        touch(os.path.join(job.folder, "go"))
         until(lambda: job.text().count(".1 is at the door") > doors, 20,
               "the newcomer is at the door")
         os.kill(older, signal.SIGCONT)

@@ -5,7 +5,7 @@ Covers: supervisor.c slots.c"""
 import os
 import signal
 
-from house import BUILD, UNTIL_FINISH, Job, claim, main, trainer, until
+from house import BUILD, UNTIL_FINISH, Job, claim, main, touch, trainer, until
 
 
 def kill_agent(job):
@@ -20,8 +20,7 @@ def foreign(script, code):
     with Job(["-n", "2"], ["bash", "-c", wait + script]) as job:
         until(lambda: job.text().count("begins") == 2, 10, "two programs")
         kill_agent(job)
-        with open(os.path.join(job.folder, "go"), "w", encoding="ascii"):
-            pass
+        touch(os.path.join(job.folder, "go"))
         job.finish(code)
         claim(job.text().count("begins") == 2, "a program was started again")
 

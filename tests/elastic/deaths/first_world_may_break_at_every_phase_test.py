@@ -5,13 +5,12 @@ restart; and there are no needless waits.
 
 Covers: world_wait.c generation.c plan.c outage.c drain.c"""
 import os
-import re
 import sys
 
-from house import BUILD, Job, claim, main, until
+from house import Job, claim, main, touch, until
 from hosts import Hosts, HostsJob
+from waiters import WAITER, worlds
 
-WAITER = os.path.join(BUILD, "tests", "waiter")
 PHASES = [
     "decided:rank2:gen1:start1:kill",
     "coll.start:rank1:gen1:start1:kill",  # the tables of sets are compared
@@ -23,19 +22,13 @@ PHASES = [
 ]
 
 
-def make(path):
-    with open(path, "w", encoding="ascii"):
-        pass
-
-
 def count(job, word):
     return job.text().count(word)
 
 
 def ready(text):
     """{(slot, size, generation)} of the calls of rg_world_wait that gave one."""
-    return {tuple(map(int, found)) for found in re.findall(
-        r"slot (\d+) waited RG_OK rank \d+ of (\d+) in (\d+):", text)}
+    return {(slot, size, g) for slot, _, size, g in worlds(text)}
 
 
 def phases():
@@ -103,7 +96,7 @@ def a_commit_without_etcd(hosts, job):
           count(job, "after which the worker in slot 0 may join"), 20,
           "the worker of h2 waits")
     etcd.stop()
-    make(f"{hosts.folder}/gate")
+    touch(f"{hosts.folder}/gate")
     until(lambda: count(job, "cannot begin until etcd is back"), 20,
           "what is awaited is said")
     claim(count(job, " trains ") == 0, "fn was entered before the record")
@@ -112,7 +105,7 @@ def a_commit_without_etcd(hosts, job):
     etcd.go_on()
     until(lambda: "waited RG_JOINING" in job.text("h2") and
           " trains " in job.text("h2"), 20, "h2 joins")
-    make(f"{hosts.folder}/until")
+    touch(f"{hosts.folder}/until")
     job.finish()
     claim(count(job, " ran RG_OK") == 3, "not all trained")
 

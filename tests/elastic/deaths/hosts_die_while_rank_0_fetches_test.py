@@ -4,23 +4,10 @@ start again.
 
 Covers: plan.c leader.c"""
 import os
-import re
 
 from hosts import Hosts, HostsJob
-from house import BUILD, claim, main_all, until
-
-WAITER = os.path.join(BUILD, "tests", "waiter")
-
-
-def make(path):
-    with open(path, "w", encoding="ascii"):
-        pass
-
-
-def worlds(text):
-    """Of each call that returned RG_OK: (slot, rank, size, generation)."""
-    return [tuple(map(int, found)) for found in re.findall(
-        r"slot (\d+) waited RG_OK rank (\d+) of (\d+) in (\d+):", text)]
+from house import claim, main_all, touch, until
+from waiters import WAITER, worlds
 
 
 def first_world(job, size, above=0):
@@ -51,7 +38,7 @@ def test_hosts_and_agents_die_while_rank_0_fetches():
             job.kill_host(last)
             again = first_world(job, 4, above=1)
             claim(not first & again, "a worker outlived its first world")
-            make(os.path.join(hosts.folder, "gate"))
+            touch(os.path.join(hosts.folder, "gate"))
             job.finish()
             text = job.text()
             claim(text.count("fetches") == 2, "a worker fetched again")

@@ -5,7 +5,7 @@ on.
 Covers: workers.c deathwatch.c"""
 import os
 
-from house import BUILD, Job, main, until
+from house import BUILD, Job, main, touch, until
 
 
 def threads(pid):
@@ -19,8 +19,7 @@ def test():
         until(lambda: "fetches" in job.text(), 20, "the first world")
         until(lambda: threads(job.agent()) == 3, 5,
               "a thread of the agent for each worker beside its own")
-        with open(os.path.join(job.folder, "gate"), "w", encoding="ascii"):
-            pass
+        touch(os.path.join(job.folder, "gate"))
         job.finish()
 
 

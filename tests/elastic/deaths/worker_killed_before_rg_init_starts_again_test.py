@@ -5,7 +5,7 @@ Covers: slots.c"""
 import os
 import signal
 
-from house import Job, claim, fault_free, main, trainer, until
+from house import Job, claim, fault_free, main, touch, trainer, until
 
 TRAIN = ("--steps", 60, "--step-ms", 3)
 
@@ -31,8 +31,7 @@ def test():
         pids = until(lambda: len(shells(job)) >= 3 and shells(job), 10,
                      "three programs that wait")
         os.killpg(os.getpgid(pids[0]), signal.SIGKILL)
-        with open(os.path.join(job.folder, "go"), "w", encoding="ascii"):
-            pass
+        touch(os.path.join(job.folder, "go"))
         job.finish()
         claim("restart in 50 ms" in job.text(), "it was not started again")
         job.check(fault_free(*TRAIN))

@@ -4,22 +4,9 @@ that failed by itself uses up a restart.
 
 Covers: generation.c slots.c"""
 import os
-import re
 
-from house import BUILD, Job, claim, main_all, until
-
-WAITER = os.path.join(BUILD, "tests", "waiter")
-
-
-def make(path):
-    with open(path, "w", encoding="ascii"):
-        pass
-
-
-def worlds(text):
-    """Of each call that returned RG_OK: (slot, rank, size, generation)."""
-    return [tuple(map(int, found)) for found in re.findall(
-        r"slot (\d+) waited RG_OK rank (\d+) of (\d+) in (\d+):", text)]
+from house import Job, claim, main_all, touch, until
+from waiters import WAITER, worlds
 
 
 def check_fresh(job, ended, size):
@@ -45,7 +32,7 @@ def kill_while_rank_0_fetches(rank):
               len(worlds(job.text())) == 6, 20, "the next first world")
         claim(not before & {w["pid"] for w in job.workers().values()},
               "a worker outlived the first world that it was in")
-        make(os.path.join(job.folder, "gate"))
+        touch(os.path.join(job.folder, "gate"))
         job.finish()
         check_fresh(job, 1, 3)
 

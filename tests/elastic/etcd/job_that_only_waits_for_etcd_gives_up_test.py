@@ -11,7 +11,8 @@ import shutil
 import signal
 import time
 
-from house import BUILD, UNTIL_FINISH, Etcd, Job, claim, main, trainer, until
+from house import (BUILD, UNTIL_FINISH, Etcd, Job, claim, main, touch,
+                   trainer, until)
 from house import child_of
 
 TIMEOUT_S = 1
@@ -88,8 +89,7 @@ def before_rg_run():
         time.sleep(2 * TIMEOUT_S)  # the outage is the fault
         claim(not waits(job), "workers before rg_run pass for idle")
         etcd.start()
-        with open(os.path.join(job.folder, "gate"), "w", encoding="ascii"):
-            pass
+        touch(os.path.join(job.folder, "gate"))
         job.finish()
 
 

@@ -5,14 +5,13 @@ Covers: world_wait.c"""
 import os
 import re
 
-from house import BUILD, Job, claim, main_all, until
+from house import BUILD, Job, claim, main_all, touch, until
 
 WAITER = os.path.join(BUILD, "tests", "waiter")
 
 
 def make(job, name):
-    with open(os.path.join(job.folder, name), "w", encoding="ascii"):
-        pass
+    touch(os.path.join(job.folder, name))
 
 
 def waits(job):

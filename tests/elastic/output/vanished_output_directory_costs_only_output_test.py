@@ -6,7 +6,7 @@ Covers: output.c"""
 import os
 import shutil
 
-from house import UNTIL_FINISH, Job, claim, main, trainer
+from house import UNTIL_FINISH, Job, claim, main, touch, trainer
 
 
 def test():
@@ -20,8 +20,7 @@ def test():
         claim(sorted(os.listdir(out)) == ["h1.1.2.err", "h1.1.2.out"],
               f"the new files: {os.listdir(out)}")
         shutil.rmtree(out)
-        with open(out, "w", encoding="ascii"):
-            pass
+        touch(out)
         job.kill(0)
         job.wait_world(2, above=2)
         claim(job.text().count("what workers print is lost") == 1,
