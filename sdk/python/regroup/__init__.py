@@ -19,6 +19,7 @@ from ._errors import (AgentLost, AskedToLeave, Damaged, Device, HostsChanged,
                       NotFound, NotMember, PeerLost, Refused, RegroupError,
                       SetEnded, Store, System, Timeout, Unsupported)
 from ._mpi import mpi_threads_supported
+from ._reducer import Reducer, ReducerCounts
 from ._sets import Set
 from ._state import Generation, Parts, Sampler, State, run
 from ._wait import Request, wait_all
@@ -36,7 +37,7 @@ __all__ = [
     "HostsChanged",
     "InProgress", "Invalid", "JobEnded", "Kind", "LAND",
     "LOCAL", "LOR", "LXOR", "MAX", "MAXLOC", "MIN", "MINLOC", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
-    "PROD", "Parts", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",
+    "PROD", "Parts", "PeerLost", "REPLICATED", "Reducer", "ReducerCounts", "Refused", "RegroupError", "Request",
     "SHARDED", "STREAM_NONE", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",
     "Status", "Store", "System", "Timeout", "Type", "Unsupported",
     "__version__", "current", "init", "mpi_threads_supported", "run", "wait_all"]

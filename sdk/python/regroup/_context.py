@@ -48,11 +48,12 @@ def _name(given: str | None) -> bytes | None:
     return None if given is None else text("a set's name", given)
 
 
-class _Block:
-    """rg_alloc memory as numpy sees it; freed when no array uses it.
-    """
+class Block:
+    """Memory of the library as numpy sees it; what holds it lives as long."""
 
-    def __init__(self, address: int, bytes_: int) -> None:
+    def __init__(self, address: int, bytes_: int, held: object = None
+                 ) -> None:
+        self._held = held
         self.__array_interface__ = {
             "version": 3, "typestr": "|u1", "shape": (bytes_,),
             "data": (address, False)}
@@ -67,7 +68,7 @@ class Context:
         self._on_break: typing.Any = None  # what C calls
         self._is_elastic = is_elastic
         self._failed = 0  # the code of a rank that an exception ends
-        self._blocks = 0  # of rg_alloc memory that some array still shows
+        self._blocks = 0  # of its memory that an array or a Reducer still uses
         self._state: State | None = None
         self.on_leave: list[typing.Callable[[], object]] = []
         self.is_open = True
@@ -445,15 +446,23 @@ class Context:
         found = c_void_p()
         check(lib.rg_alloc(self.handle, bytes_, None, ctypes.byref(found)))
         address = typing.cast(int, found.value)
-        block = _Block(address, bytes_)
-        self._blocks += 1
-        weakref.finalize(block, self._free, address).atexit = False
+        block = Block(address, bytes_)
+        self.lend(block, lib.rg_free, self._stored, address)
         return numpy.asarray(block).view(kind).reshape(shape)
 
-    def _free(self, address: int) -> None:
+    def lend(self, holder: object, give_back: typing.Callable[..., object],
+             *arguments: object) -> None:
+        """The library is not left while the holder lives; then its memory is
+        given back."""
+        self._blocks += 1
+        weakref.finalize(holder, self._take_back, give_back,
+                         *arguments).atexit = False
+
+    def _take_back(self, give_back: typing.Callable[..., object],
+                   *arguments: object) -> None:
         if self._stored is None:
             return
-        lib.rg_free(self._stored, address)
+        give_back(*arguments)
         self._blocks -= 1
         if not self.is_open and not self._blocks:
             self._leave()

@@ -34,6 +34,8 @@ _WORDS = {
     "rg_run": "State.run",
     "rg_next": "State.generations",
     "rg_step_end": "State.step_end",
+    "call rg_reducer_destroy": "drop the Reducer and arrays of its tensors",
+    "rg_reducer_": "Reducer.",
     "rg_state_slice": "State.slice",
     "rg_state_": "State.",
     "rg_sampler_": "Sampler.",

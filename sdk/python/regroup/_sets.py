@@ -233,6 +233,16 @@ class Set:
         self.check_rule()
         return handle
 
+    @property
+    def handle(self) -> int:
+        """The rg_set, for other C code."""
+        return self._handle
+
+    @property
+    def context(self) -> Context:
+        """What it was made with."""
+        return self._context
+
     def __enter__(self) -> Set:
         return self
 
@@ -451,6 +461,22 @@ class Set:
                 for one, to in zip(data, into)]
         return Request(context, Operations(requests),
                        lambda: [one.wait() for one in requests])
+
+    def adasum(self, data: Array, out: Array | None = None) -> Array:
+        """The sum of what is orthogonal and the average of what is equal, of
+        floats in host memory; everyone gets the result. out=data works in
+        place."""
+        self._context.refuse_in_group("adasum")
+        sent = look("adasum", data)
+        got = _result("adasum", sent, out, sent.shape)
+        if sent.memory != Memory.HOST or got.memory != Memory.HOST:
+            raise Invalid("adasum got an array of the device; pass a copy in "
+                          "host memory")
+        if got.address != sent.address:
+            ctypes.memmove(got.address, sent.address, sent.count * sent.item)
+        call_waiting(lib.rg_adasum, self._handle, got.address, got.count,
+                     got.type)
+        return got.array
 
     def start_reduce(self, data: Array, out: Array | None = None, *,
                      root: int = 0, op: Op = Op.SUM, prescale: float = 1.0,
