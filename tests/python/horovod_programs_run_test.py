@@ -67,6 +67,12 @@ def operations(hvd, torch, n, me):
     assert torch.equal(hvd.allreduce(one, op=hvd.Sum, prescale_factor=2.0,
                                      compression=hvd.Compression.fp16),
                        2 * n * one)
+    mine = torch.zeros(n + 1).index_fill_(0, torch.tensor([me]), 2.0)
+    found = hvd.allreduce(mine, op=hvd.Adasum)  # orthogonal: the sum
+    assert found.tolist() == [2.0] * n + [0.0] and mine.sum() == 2
+    handle = hvd.grouped_allreduce_async_([mine, one], op=hvd.Adasum)
+    assert torch.equal(hvd.synchronize(handle)[0], found)
+    assert torch.allclose(mine, found) and one.tolist() == [1.0, 2.0, 4.0]
     pair = hvd.grouped_allreduce([one, one + me], op=hvd.Max)
     assert torch.equal(pair[1], one + n - 1)
     whole = torch.full((2,), float(me))
@@ -112,12 +118,12 @@ def gradients(hvd, torch, n, me):
     assert of(lambda x: hvd.grouped_allreduce([x])[0], 1) == [mean]
 
 
-def training(hvd, torch, n, me):
+def training(hvd, torch, n, me, **more):
     torch.manual_seed(me)
     model = torch.nn.Linear(2, 1)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5),
-        named_parameters=model.named_parameters())
+        named_parameters=model.named_parameters(), **more)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     for step in range(60):
@@ -156,8 +162,11 @@ def elastic(hvd, torch):
         torch.optim.Adam(model.parameters(), lr=0.05),
         named_parameters=model.named_parameters())
     sampler = hvd.elastic.ElasticSampler(range(40), shuffle=False)
+    more = torch.nn.Parameter(torch.zeros(1))
+    adasum = hvd.DistributedOptimizer(
+        torch.optim.SGD([more], lr=0.1, momentum=0.9), op=hvd.Adasum)
     state = hvd.elastic.TorchState(model=model, optimizer=optimizer,
-                                   sampler=sampler, batch=0)
+                                   sampler=sampler, adasum=adasum, batch=0)
     state.register_reset_callbacks([lambda: print("was reset", flush=True)])
 
     @hvd.elastic.run
@@ -174,6 +183,9 @@ def elastic(hvd, torch):
             optimizer.zero_grad()
             model(torch.ones(4, 2)).pow(2).sum().backward()
             optimizer.step()
+            adasum.zero_grad()
+            (more * (hvd.rank() + 1)).sum().backward()  # differs, and may
+            adasum.step()
             if hvd.allreduce(torch.ones(1), op=hvd.Sum).item() != hvd.size():
                 raise AssertionError("a sum is wrong")
             sampler.record_batch(state.batch, 1)
@@ -202,6 +214,7 @@ def work():
     gradients(hvd, torch, n, me)
     in_workers_of_a_loader(hvd, torch, n, me)
     training(hvd, torch, n, me)
+    training(hvd, torch, n, me, op=hvd.Adasum)
     hvd.shutdown()
 
 
@@ -214,6 +227,7 @@ def test():
                 env=pyjob.environment(HOROVOD_ELASTIC="1", GATES=gates)
                 ) as job:
         job.finish()
+        claim("not equal" not in job.text(), f"a warning:\n{job.text()}")
         claim("was reset" in job.text(), "nothing was reset")
         claim("14 samples" in job.text(), "4 steps of 2 ranks, 2 of one and 2 "
               "of 2 with a newcomer took other samples than 14:\n"

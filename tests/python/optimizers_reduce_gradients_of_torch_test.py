@@ -1,7 +1,8 @@
 """DistributedOptimizer of regroup.torch trains as one process does on all
 samples: with buckets of one parameter and of all, with accumulated gradients, a
-rank that has no gradient of a parameter, half types on the way, clipping, and a
-set. Batch norm over ranks equals that of one process, forward and backward;
+rank that has no gradient of a parameter, half types on the way, clipping, a set,
+and parameters that begin to learn later. With Adasum, changes that are
+orthogonal are added, and equal ones averaged. Batch norm over ranks equals that of one process, forward and backward;
 gradients go through the collectives; parameters, optimizers and objects begin
 as rank 0's; tensors of shared memory are tensors.
 
@@ -82,6 +83,53 @@ def optimizers(torch, ctx, n, me):
     assert used[1].bias.grad[0].item() * n == n // 2
 
 
+def adasum(torch, ctx, n, me):
+    from regroup.torch import DistributedOptimizer
+    for compression in None, "bf16":
+        one = torch.nn.Parameter(torch.ones(n + 1, dtype=torch.float64))
+        optimizer = DistributedOptimizer(
+            torch.optim.SGD([one], lr=0.5, momentum=0.5), adasum=True,
+            compression=compression)
+        steps = torch.ones(n + 1, dtype=torch.float64)
+        change = torch.zeros_like(steps)
+        for _ in range(2):
+            optimizer.zero_grad()
+            one[me].mul(4).backward()  # all ranks' changes are orthogonal
+            optimizer.step()
+            change = change / 2 - 2  # by momentum, on this rank alone
+            steps[:n] += change[:n]
+        assert torch.equal(one.detach(), steps), (one, steps)
+        optimizer.zero_grad()
+        kept = one.detach().clone()
+        optimizer.param_groups[0]["momentum"] = 0
+        one[n].mul(2).backward()  # and these are equal
+        optimizer.step()
+        assert torch.equal(kept - one.detach(), torch.tensor(
+            [0.0] * n + [1.0], dtype=torch.float64))
+
+
+def grown(torch, ctx, n, me):
+    """Parameters begin to learn after the optimizer was made; one has no
+    element."""
+    from regroup.torch import DistributedOptimizer
+    late = torch.nn.Linear(1, 1, bias=False).requires_grad_(False)
+    first = torch.nn.Linear(1, 1, bias=False)
+    none = torch.nn.Parameter(torch.ones(0))
+    for one in late, first:
+        one.weight.data.fill_(1)
+    optimizer = DistributedOptimizer(torch.optim.SGD(
+        [first.weight, late.weight, none], lr=1.0), bucket_bytes=1 << 20)
+    for step in range(3):
+        late.requires_grad_(step > 0)
+        optimizer.zero_grad()
+        (first(torch.full((1, 1), float(me))) + late(torch.full(
+            (1, 1), 2.0 * me)) + none.sum()).sum().backward()
+        optimizer.step()
+    mean = (n - 1) / 2
+    assert first.weight.item() == 1 - 3 * mean, first.weight
+    assert late.weight.item() == 1 - 2 * 2 * mean, late.weight
+
+
 def functions(torch, ctx, n, me):
     import regroup.torch as rt
     whole = torch.arange(n * 6 * 2, dtype=torch.float64).view(n * 6, 2).sin()
@@ -131,6 +179,8 @@ def work():
     import torch
     with regroup.init() as ctx:
         optimizers(torch, ctx, ctx.size, ctx.rank)
+        adasum(torch, ctx, ctx.size, ctx.rank)
+        grown(torch, ctx, ctx.size, ctx.rank)
         functions(torch, ctx, ctx.size, ctx.rank)
 
 

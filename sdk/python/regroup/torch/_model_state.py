@@ -145,9 +145,10 @@ class _Optimizer:
                 for one in group["params"]]
 
     def add_to(self, state: PlainState, prefix: str) -> None:
-        """Register them."""
+        """Register them; with Adasum each rank has its own."""
         for (i, key), place in self.places.items():
-            state.add(f"{prefix}.{i}.{key}", place.array())
+            state.add(f"{prefix}.{i}.{key}", place.array(),
+                      may_differ=getattr(self.optimizer, "is_adasum", False))
 
     def save(self) -> None:
         """Before a commit."""

@@ -1,84 +1,65 @@
-"""An optimizer whose gradients are reduced over all ranks while backward runs.
+"""Optimizers whose gradients are reduced over all ranks while backward runs, or
+whose steps are (Adasum).
 
-The parameters are dealt to buckets, from the last to the first, by their sizes
-alone; so the plan is equal on all ranks, and nothing is negotiated. A bucket is
-reduced once its gradients and the buckets before it are there.
+Gradients in host memory are tensors of a Reducer: `grad` is such a tensor from
+the first step on, so that backward writes where the reduction reads. Those of a
+GPU are reduced as one group when the step ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import typing
+import weakref
 
 import torch
 
 from .._abi import Op
 from .._errors import Invalid, Unsupported
+from .._reducer import Reducer
 from .._sets import Set
-from .._wait import Request, wait_all
 from ._functions import context, members_of
 
 Parameter = torch.nn.Parameter
-BUCKET_BYTES = 25 << 20
 _WIRES = {None: None, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
-class _Bucket:
-    """Gradients that are reduced together."""
+def _weak(method: typing.Callable[..., object]) -> typing.Any:
+    """Calls a method of an object that may be gone."""
+    found = weakref.WeakMethod(method)  # type: ignore[var-annotated]
+
+    def call(*arguments: object) -> None:
+        one = found()
+        if one is not None:
+            one(*arguments)
+    return call
+
+
+class _Tensors:
+    """A Reducer, and its tensors as torch sees them."""
 
     def __init__(self, parameters: typing.List[Parameter],
-                 wire: typing.Optional[torch.dtype]) -> None:
-        first = parameters[0]
-        kind = wire if wire is not None and first.is_floating_point() \
-            else first.dtype
-        self.parameters = parameters
-        self.flat = torch.zeros(sum(p.numel() for p in parameters),
-                                dtype=kind, device=first.device)
-        self.views = dict(zip(parameters, self.flat.split(
-            [p.numel() for p in parameters])))
-        self.missing = set(parameters)
-        self.request: typing.Optional[Request] = None
+                 members: typing.Optional[Set],
+                 wire: typing.Optional[torch.dtype] = None,
+                 **options: typing.Any) -> None:
+        self.reducer = Reducer(members_of(members), **options)
+        kinds = [wire or one.dtype for one in parameters]
+        for i, (one, kind) in enumerate(zip(parameters, kinds)):
+            self.reducer.add(str(i), one.shape, kind)
+        self.of = {one: (i, torch.from_numpy(self.reducer.tensor(i)).view(kind))
+                   for i, (one, kind) in enumerate(zip(parameters, kinds))}
 
-    def take(self, parameter: Parameter, is_dense: bool) -> None:
-        """A gradient is there."""
-        found = parameter.grad
-        if found is None:
-            found = parameter.grad = torch.zeros_like(parameter)
-        if found.is_sparse:
-            if not is_dense:
-                raise Unsupported(
-                    "a gradient is sparse, and is not reduced; make the "
-                    "optimizer with sparse_as_dense=True")
-            found = parameter.grad = found.to_dense()
-        self.views[parameter].copy_(found.detach().reshape(-1))
-        self.missing.discard(parameter)
-
-    def give(self) -> None:
-        """The reduction is there."""
-        for parameter, view in self.views.items():
-            parameter.grad.detach().copy_(view.view(parameter.shape))
-        self.reset()
-
-    def reset(self) -> None:
-        """Before the next step."""
-        self.missing = set(self.parameters)
-        self.request = None
-
-
-def _dealt(parameters: typing.List[Parameter], bytes_: int,
-           wire: typing.Optional[torch.dtype]) -> typing.List[_Bucket]:
-    buckets: typing.List[_Bucket] = []
-    part: typing.List[Parameter] = []
-    used = 0
-    for parameter in reversed(parameters):
-        size = parameter.numel() * parameter.element_size()
-        if part and (used + size > bytes_ or parameter.dtype != part[0].dtype
-                     or parameter.device != part[0].device):
-            buckets.append(_Bucket(part, wire))
-            part, used = [], 0
-        part.append(parameter)
-        used += size
-    return buckets + ([_Bucket(part, wire)] if part else [])
+    def put(self, parameter: Parameter, found: torch.Tensor,
+            scale: float = 1.0) -> torch.Tensor:
+        """The tensor of a parameter, which has its values for this step."""
+        index, tensor = self.of[parameter]
+        if tensor.data_ptr() != found.data_ptr():
+            tensor.copy_(found.detach())
+        if scale != 1.0:
+            tensor.mul_(scale)
+        self.reducer.ready(index)
+        return tensor
 
 
 class Gradients:
@@ -87,42 +68,53 @@ class Gradients:
     def __init__(self, parameters: typing.List[Parameter], *, op: Op = Op.AVG,
                  members: typing.Optional[Set] = None,
                  compression: typing.Optional[str] = None, passes: int = 1,
-                 bucket_bytes: int = BUCKET_BYTES, prescale: float = 1.0,
+                 bucket_bytes: int = 0, prescale: float = 1.0,
                  postscale: float = 1.0, sparse_as_dense: bool = False
                  ) -> None:
         if compression not in _WIRES:
             raise Invalid(f"compression is {compression!r}; give one of "
                           "None, 'f16' and 'bf16'")
-        self._scales = {"op": op, "prescale": prescale,
-                        "postscale": postscale}
+        if op not in (Op.SUM, Op.AVG):
+            raise Invalid(f"an optimizer got {op!s}; gradients are added or "
+                          "averaged: give SUM or AVG")
+        self._op = op
+        self._scales = prescale, postscale
         self._members = members
+        self._compression = compression
+        self._bucket_bytes = bucket_bytes
         self._is_dense = sparse_as_dense
         self.passes = passes
-        self._bucket_bytes = bucket_bytes
-        self._wire = _WIRES[compression]
-        self._buckets: typing.List[_Bucket] = []
-        self._bucket_of: typing.Dict[Parameter, _Bucket] = {}
+        self._tensors: typing.Optional[_Tensors] = None
         self._left: typing.Dict[Parameter, int] = {}
         self._hooked: typing.List[typing.Any] = []
-        self._next = 0  # the first bucket that is not started
+        self._has_begun = False
+        self._beginning = threading.Lock()  # guards it
         self.take(parameters)
-        context().on_leave.append(self.reset)
+        context().on_leave.append(_weak(self.reset))
+
+    def unknown(self, parameters: typing.Iterable[Parameter]
+                ) -> typing.List[Parameter]:
+        """Those that are not reduced yet."""
+        return [p for p in parameters if p not in self._left and p.numel()]
 
     def take(self, parameters: typing.Iterable[Parameter]) -> None:
-        """Reduce their gradients as well, from the next pass on, and those
-        that are there."""
-        more = [p for p in parameters if p not in self._bucket_of]
-        for bucket in _dealt(more, self._bucket_bytes, self._wire):
-            self._buckets.append(bucket)
-            self._bucket_of.update(dict.fromkeys(bucket.parameters, bucket))
+        """Reduce their gradients as well, from now on; between steps."""
+        more = self.unknown(parameters)
         self._left.update(dict.fromkeys(more, self.passes))
         self._hooked += [self._hook(p) for p in more]
+        mine = [p for p in self._left if p.device.type == "cpu"]
+        if mine and more:
+            self._tensors = _Tensors(
+                mine, self._members, sum=self._op == Op.SUM, may_miss=True,
+                scale=self._scales[1], bucket_bytes=self._bucket_bytes,
+                compression=self._compression)
 
     def _hook(self, parameter: Parameter) -> typing.Any:
         """Be told when its gradient has been added; the node lives as long as
         something holds it."""
         node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-        node.register_hook(lambda *_: self._arrived(parameter))
+        arrived = _weak(self._arrived)
+        node.register_hook(lambda *_: arrived(parameter))
         return node
 
     def _arrived(self, parameter: Parameter) -> None:
@@ -132,44 +124,88 @@ class Gradients:
                           f"{self.passes} times before step; give a larger "
                           "number of backward passes, or call step")
         if self._left[parameter] == 0:
-            self._bucket_of[parameter].take(parameter, self._is_dense)
-            self._start_ready()
+            self._put(parameter)
 
-    def _start_ready(self) -> None:
-        while self._next < len(self._buckets) and \
-                not self._buckets[self._next].missing:
-            bucket = self._buckets[self._next]
-            bucket.request = members_of(self._members).start_allreduce(
-                bucket.flat, bucket.flat, **self._scales)
-            self._next += 1
+    def _begin(self) -> None:
+        with self._beginning:
+            if self._tensors is not None and not self._has_begun:
+                self._tensors.reducer.start_step()
+            self._has_begun = True
+
+    def _put(self, parameter: Parameter) -> None:
+        """Its gradient is there; it becomes the reduced one."""
+        found = parameter.grad
+        if found is None:
+            return
+        if found.is_sparse:
+            if not self._is_dense:
+                raise Unsupported(
+                    "a gradient is sparse, and is not reduced; make the "
+                    "optimizer with sparse_as_dense=True")
+            found = parameter.grad = found.to_dense()
+        if self._tensors is not None and parameter in self._tensors.of:
+            self._begin()
+            parameter.grad = self._tensors.put(parameter, found,
+                                               self._scales[0])
 
     @property
     def is_under_way(self) -> bool:
         """Whether a gradient has arrived that is not reduced yet."""
         return any(left != self.passes for left in self._left.values())
 
-    def finish(self) -> None:
+    def finish(self, among: typing.Optional[typing.List[Parameter]] = None
+               ) -> None:
         """Reduce what is left, with zeros where a rank has no gradient, and
-        wait: grad is the reduced one then."""
-        for bucket in self._buckets:
-            for parameter in list(bucket.missing):
-                bucket.take(parameter, self._is_dense)
-        self._start_ready()
-        wait_all([bucket.request for bucket in self._buckets])
-        for bucket in self._buckets:
-            bucket.give()
-        self.reset()
+        wait: grad is the reduced one then. among: all others were reduced."""
+        due = list(self._left) if among is None else among
+        try:
+            for parameter in due:
+                if self._left[parameter] > 0:
+                    self._put(parameter)
+            self._begin()
+            if self._tensors is not None:
+                self._tensors.reducer.finish()
+                for parameter in due:
+                    if parameter.grad is None and parameter in self._tensors.of:
+                        parameter.grad = self._tensors.of[parameter][1]
+            self._reduce_on_devices(
+                [p for p in due if p.device.type != "cpu"])
+        finally:
+            self.reset()
+
+    def _reduce_on_devices(self, parameters: typing.List[Parameter]) -> None:
+        if not parameters:
+            return
+        for one in parameters:
+            if one.grad is None:
+                one.grad = torch.zeros_like(one)
+        wire = _WIRES[self._compression]
+        sent = [one.grad.detach().to(wire or one.dtype).contiguous()
+                for one in parameters]
+        members_of(self._members).grouped_allreduce(
+            sent, sent, op=self._op, prescale=self._scales[0],
+            postscale=self._scales[1])
+        for one, found in zip(parameters, sent):
+            one.grad.detach().copy_(found)
 
     def reset(self) -> None:
-        """Forget a step that a change has ended."""
-        for bucket in self._buckets:
-            bucket.reset()
+        """A step has ended, or a change has ended it."""
         self._left = {p: self.passes for p in self._left}
-        self._next = 0
+        self._has_begun = False
 
 
-class Distributed:
+class _Reducing:
     """What DistributedOptimizer adds to an optimizer's class."""
+
+    def trained(self) -> typing.List[Parameter]:
+        """What it trains now."""
+        groups = self.param_groups  # type: ignore[attr-defined]
+        return [p for group in groups for p in group["params"]
+                if p.requires_grad]
+
+
+class Distributed(_Reducing):
+    """Gradients are reduced."""
 
     gradients: Gradients
     _is_skipped = False
@@ -178,14 +214,11 @@ class Distributed:
         """Wait for the reduced gradients, to clip them: then call step inside
         of skip_synchronize. Parameters that were added or begin to learn
         after the optimizer was made are reduced as well."""
-        self.gradients.take(self.trained())
+        more = self.gradients.unknown(self.trained())
         self.gradients.finish()
-
-    def trained(self) -> typing.List[Parameter]:
-        """What it trains now."""
-        groups = self.param_groups  # type: ignore[attr-defined]
-        return [p for group in groups for p in group["params"]
-                if p.requires_grad]
+        if more:
+            self.gradients.take(more)
+            self.gradients.finish(more)
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> typing.Iterator[None]:
@@ -214,32 +247,81 @@ class Distributed:
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """How many backward passes a step has, from the next one on."""
+        if self.gradients.is_under_way:
+            raise Invalid("the number of backward passes was changed between "
+                          "backward and step; call step first")
         self.gradients.passes = passes
         self.gradients.reset()
+
+
+class DistributedAdasum(_Reducing):
+    """Each rank takes its own step; what the steps change is combined."""
+
+    is_adasum = True
+    members: typing.Optional[Set]
+    wire: typing.Optional[torch.dtype]
+    _tensors: typing.Optional[_Tensors] = None
+
+    def step(self, closure: typing.Any = None) -> typing.Any:
+        """Step, with the change that all ranks' changes make together."""
+        loss = closure() if closure is not None else None
+        trained = [p for p in self.trained() if p.numel()]
+        if self._tensors is None or set(self._tensors.of) != set(trained):
+            self._tensors = _Tensors(trained, self.members, self.wire,
+                                     adasum=True)
+        before = [one.detach().clone() for one in trained]
+        super().step()  # type: ignore[misc]
+        self._tensors.reducer.start_step()
+        for one, old in zip(trained, before):
+            self._tensors.put(one, one.detach() - old)
+        self._tensors.reducer.finish()
+        for one, old in zip(trained, before):
+            one.detach().copy_(old + self._tensors.of[one][1].to(one.device))
+        return loss
+
+    def synchronize(self) -> None:
+        """step does it."""
+
+    def skip_synchronize(self) -> typing.Any:
+        """Not there: the step is what is reduced."""
+        raise Invalid("skip_synchronize was called on an optimizer with "
+                      "Adasum, whose steps are reduced; call step alone")
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """Any number: gradients stay on their rank."""
 
 
 def DistributedOptimizer(  # pylint: disable=invalid-name
         optimizer: torch.optim.Optimizer, *, op: Op = Op.AVG,
         members: typing.Optional[Set] = None,
         compression: typing.Optional[str] = None, passes: int = 1,
-        bucket_bytes: int = BUCKET_BYTES, prescale: float = 1.0,
-        postscale: float = 1.0, sparse_as_dense: bool = False
-        ) -> torch.optim.Optimizer:
+        bucket_bytes: int = 0, prescale: float = 1.0,
+        postscale: float = 1.0, sparse_as_dense: bool = False,
+        adasum: bool = False) -> torch.optim.Optimizer:
     """The optimizer with reduced gradients; of the same class, and with the
     same state.
 
     members: the set that reduces; the world if none is named. compression:
     'f16' or 'bf16' on the way. passes: backward passes whose gradients are
-    added before they are reduced.
+    added before they are reduced. bucket_bytes: 0: what is fastest. adasum:
+    each rank takes the step of its own gradients, and Adasum combines what the
+    steps change; op and the scales don't matter.
     """
     plain = type(optimizer)
-    kind = type(plain.__name__, (Distributed, plain), {"plain_class": plain})
+    added = DistributedAdasum if adasum else Distributed
+    kind = type(plain.__name__, (added, plain), {"plain_class": plain})
     made = kind.__new__(kind)
     made.__dict__.update({key: value
                           for key, value in optimizer.__dict__.items()
                           if key != "step"})  # a scheduler's
-    made.gradients = Gradients(
-        made.trained(), op=op, members=members, compression=compression,
-        passes=passes, bucket_bytes=bucket_bytes, prescale=prescale,
-        postscale=postscale, sparse_as_dense=sparse_as_dense)
+    if adasum:
+        if compression not in _WIRES:
+            raise Invalid(f"compression is {compression!r}; give one of "
+                          "None, 'f16' and 'bf16'")
+        made.members, made.wire = members, _WIRES[compression]
+    else:
+        made.gradients = Gradients(
+            made.trained(), op=op, members=members, compression=compression,
+            passes=passes, bucket_bytes=bucket_bytes, prescale=prescale,
+            postscale=postscale, sparse_as_dense=sparse_as_dense)
     return made

@@ -21,7 +21,8 @@ from . import _basics, _operations, elastic
 from ._basics import *  # noqa: F403
 from ._basics import ProcessSet, global_process_set
 from ._operations import *  # noqa: F403
-from ._operations import Average, Compression, _op, _simple, synchronize
+from ._operations import (Adasum, Average, Compression, _op, _simple,
+                          synchronize)
 
 
 class SyncBatchNorm(_SyncBatchNorm):
@@ -102,8 +103,8 @@ def DistributedOptimizer(  # pylint: disable=invalid-name
         process_set: ProcessSet = global_process_set
         ) -> torch.optim.Optimizer:
     """The optimizer with gradients that are reduced over all ranks while
-    backward runs. Groups make no difference: all gradients are reduced in
-    buckets."""
+    backward runs; with op=Adasum the changes that its steps make are. Groups
+    make no difference: all gradients are reduced in buckets."""
     del num_groups, groups
     if named_parameters is not None:
         _check_names(optimizer, named_parameters)
@@ -111,7 +112,8 @@ def DistributedOptimizer(  # pylint: disable=invalid-name
         raise ValueError("gradient_predivide_factor not supported with op != "
                          "Average")
     return _distributed(
-        optimizer, op=_op(None, op), compression=compression.wire,
+        optimizer, op=_op(None, Average if op == Adasum else op),
+        adasum=op == Adasum, compression=compression.wire,
         members=None if process_set is global_process_set
         else process_set.members, passes=backward_passes_per_step,
         prescale=1.0 / gradient_predivide_factor,

@@ -6,6 +6,7 @@ order of their calls.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import typing
 
@@ -13,6 +14,8 @@ import torch
 
 from ..._abi import Op
 from ..._errors import Invalid, Unsupported
+from ..._sets import Set
+from ..._wait import Request
 from ...torch import _functions as plain
 from ...torch._group import as_moved, dense, returned
 from ._basics import ProcessSet, global_process_set
@@ -101,6 +104,16 @@ def synchronize(handle: int) -> typing.Any:
     return operation.result()
 
 
+def _waits(start: typing.Callable[..., int]
+           ) -> typing.Callable[..., typing.Any]:
+    """The same operation without _async in its name, which waits."""
+    @functools.wraps(start)
+    def call(*arguments: typing.Any, **named: typing.Any) -> typing.Any:
+        return synchronize(start(*arguments, **named))
+    call.__name__ = call.__qualname__ = start.__name__.replace("_async", "")
+    return call
+
+
 def _op(average: typing.Optional[bool], op: typing.Optional[str]) -> Op:
     if average is not None:
         if op is not None:
@@ -108,8 +121,8 @@ def _op(average: typing.Optional[bool], op: typing.Optional[str]) -> Op:
                              "provide only one of them.")
         op = Average if average else Sum
     if op == Adasum:
-        raise Unsupported("allreduce got op=Adasum, which is not there; use "
-                          "Average")
+        raise Unsupported("Adasum is for allreduce and DistributedOptimizer; "
+                          "use Average here")
     if op is not None and op not in _OPS:
         raise Invalid(f"{op!r} is no operation; give hvd.Sum or the like")
     return _OPS[op or Average]
@@ -117,22 +130,40 @@ def _op(average: typing.Optional[bool], op: typing.Optional[str]) -> Op:
 
 # -------------------------------------------------------------- allreduce
 
+def _start_sum(members: Set, tensors: Tensors, average: typing.Optional[bool],
+               op: typing.Optional[str], prescale: float, postscale: float
+               ) -> typing.Sequence[Request]:
+    """In place. Adasum runs to its end."""
+    if op != Adasum or average is not None:
+        return [members.start_grouped_allreduce(
+            tensors, tensors, op=_op(average, op), prescale=prescale,
+            postscale=postscale)]
+    for one in tensors:
+        members.adasum(one, one).mul_(prescale * postscale)
+    return []
+
+
 def _reduced(kind: str, tensors: Tensors, outputs: typing.Optional[Tensors],
-             name: typing.Optional[str], op: Op, prescale: float,
-             postscale: float, members: ProcessSet,
+             name: typing.Optional[str], average: typing.Optional[bool],
+             op: typing.Optional[str], prescale: float, postscale: float,
+             members: ProcessSet,
              compression: typing.Any = Compression.none,
              is_one: bool = True) -> int:
     """The results are new tensors, or in outputs."""
+    if op != Adasum or average is not None:
+        _op(average, op)  # or it is wrong already
+
     def start() -> Started:
         sent = [compression.compress(one.detach()) for one in tensors]
         used = [dense(one) if outputs is not None and one.data_ptr() ==
                 own.data_ptr() else dense(one).clone()
                 for (one, _), own in zip(sent, tensors)]
-        request = members.members.start_grouped_allreduce(
-            used, used, op=op, prescale=prescale, postscale=postscale)
+        requests = _start_sum(members.members, used, average, op, prescale,
+                              postscale)
 
         def finish() -> typing.Any:
-            request.wait()
+            for request in requests:
+                request.wait()
             made = [compression.decompress(one, ctx).view(own.shape)
                     for one, (_, ctx), own in zip(used, sent, tensors)]
             if outputs is not None:
@@ -141,30 +172,42 @@ def _reduced(kind: str, tensors: Tensors, outputs: typing.Optional[Tensors],
                         to.detach().copy_(source)
                 made = list(outputs)
             return made[0] if is_one else made
-        return Started([request], finish)
+        return Started(requests, finish)
     return _start(kind, name, members, start)
 
 
-def allreduce_async(tensor: Tensor, average: typing.Optional[bool] = None,
-                    name: typing.Optional[str] = None,
-                    op: typing.Optional[str] = None,
-                    prescale_factor: float = 1.0,
-                    postscale_factor: float = 1.0,
-                    process_set: ProcessSet = global_process_set) -> int:
-    """Start a reduction into a new tensor."""
-    return _reduced("allreduce", [tensor], None, name, _op(average, op),
-                    prescale_factor, postscale_factor, process_set)
+def _starts_one(is_in_place: bool) -> typing.Callable[..., int]:
+    def start(tensor: Tensor, average: typing.Optional[bool] = None,
+              name: typing.Optional[str] = None,
+              op: typing.Optional[str] = None, prescale_factor: float = 1.0,
+              postscale_factor: float = 1.0,
+              process_set: ProcessSet = global_process_set) -> int:
+        """Start a reduction, in place or into a new tensor."""
+        return _reduced("allreduce", [tensor],
+                        [tensor] if is_in_place else None, name, average, op,
+                        prescale_factor, postscale_factor, process_set)
+    return start
 
 
-def allreduce_async_(tensor: Tensor, average: typing.Optional[bool] = None,
-                     name: typing.Optional[str] = None,
-                     op: typing.Optional[str] = None,
-                     prescale_factor: float = 1.0,
-                     postscale_factor: float = 1.0,
-                     process_set: ProcessSet = global_process_set) -> int:
-    """The same in place."""
-    return _reduced("allreduce", [tensor], [tensor], name, _op(average, op),
-                    prescale_factor, postscale_factor, process_set)
+def _starts_several(is_in_place: bool) -> typing.Callable[..., int]:
+    def start(tensors: Tensors, average: typing.Optional[bool] = None,
+              name: typing.Optional[str] = None,
+              op: typing.Optional[str] = None, prescale_factor: float = 1.0,
+              postscale_factor: float = 1.0,
+              process_set: ProcessSet = global_process_set) -> int:
+        """The same of several tensors."""
+        return _reduced("grouped_allreduce", tensors,
+                        tensors if is_in_place else None, name, average, op,
+                        prescale_factor, postscale_factor, process_set,
+                        is_one=False)
+    return start
+
+
+allreduce_async, allreduce_async_ = _starts_one(False), _starts_one(True)
+grouped_allreduce_async = _starts_several(False)
+grouped_allreduce_async_ = _starts_several(True)
+allreduce_ = _waits(allreduce_async_)
+grouped_allreduce_ = _waits(grouped_allreduce_async_)
 
 
 def _reduces(tensor: Tensor, compression: typing.Any, op: Op, prescale: float,
@@ -185,50 +228,15 @@ def allreduce(tensor: Tensor, average: typing.Optional[bool] = None,
               op: typing.Optional[str] = None, prescale_factor: float = 1.0,
               postscale_factor: float = 1.0,
               process_set: ProcessSet = global_process_set) -> Tensor:
-    """Reduce into a new tensor; autograd goes through it."""
+    """Reduce into a new tensor; autograd goes through it, but for Adasum."""
+    if op == Adasum or not tensor.requires_grad:
+        return synchronize(_reduced(
+            "allreduce", [tensor], None, name, average, op, prescale_factor,
+            postscale_factor, process_set, compression))
     return synchronize(_simple(
         "allreduce", name, process_set, _reduces(
             tensor, compression, _op(average, op), prescale_factor,
             postscale_factor, process_set)))
-
-
-def allreduce_(tensor: Tensor, average: typing.Optional[bool] = None,
-               name: typing.Optional[str] = None,
-               op: typing.Optional[str] = None, prescale_factor: float = 1.0,
-               postscale_factor: float = 1.0,
-               process_set: ProcessSet = global_process_set) -> Tensor:
-    """Reduce in place."""
-    return synchronize(allreduce_async_(
-        tensor, average, name, op, prescale_factor, postscale_factor,
-        process_set))
-
-
-def grouped_allreduce_async(tensors: Tensors,
-                            average: typing.Optional[bool] = None,
-                            name: typing.Optional[str] = None,
-                            op: typing.Optional[str] = None,
-                            prescale_factor: float = 1.0,
-                            postscale_factor: float = 1.0,
-                            process_set: ProcessSet = global_process_set
-                            ) -> int:
-    """Start reductions of several tensors."""
-    return _reduced("grouped_allreduce", tensors, None, name,
-                    _op(average, op), prescale_factor, postscale_factor,
-                    process_set, is_one=False)
-
-
-def grouped_allreduce_async_(tensors: Tensors,
-                             average: typing.Optional[bool] = None,
-                             name: typing.Optional[str] = None,
-                             op: typing.Optional[str] = None,
-                             prescale_factor: float = 1.0,
-                             postscale_factor: float = 1.0,
-                             process_set: ProcessSet = global_process_set
-                             ) -> int:
-    """The same in place."""
-    return _reduced("grouped_allreduce", tensors, tensors, name,
-                    _op(average, op), prescale_factor, postscale_factor,
-                    process_set, is_one=False)
 
 
 def grouped_allreduce(tensors: Tensors,
@@ -240,30 +248,17 @@ def grouped_allreduce(tensors: Tensors,
                       postscale_factor: float = 1.0,
                       process_set: ProcessSet = global_process_set
                       ) -> typing.List[Tensor]:
-    """Reduce several tensors into new ones; autograd goes through it."""
-    if not any(one.requires_grad for one in tensors):
+    """Reduce several tensors into new ones; autograd goes through it, but for
+    Adasum."""
+    if op == Adasum or not any(one.requires_grad for one in tensors):
         return synchronize(_reduced(
-            "grouped_allreduce", tensors, None, name, _op(average, op),
+            "grouped_allreduce", tensors, None, name, average, op,
             prescale_factor, postscale_factor, process_set, compression,
             False))
     calls = [_reduces(one, compression, _op(average, op), prescale_factor,
                       postscale_factor, process_set) for one in tensors]
     return synchronize(_simple("grouped_allreduce", name, process_set,
                                lambda: [call() for call in calls]))
-
-
-def grouped_allreduce_(tensors: Tensors,
-                       average: typing.Optional[bool] = None,
-                       name: typing.Optional[str] = None,
-                       op: typing.Optional[str] = None,
-                       prescale_factor: float = 1.0,
-                       postscale_factor: float = 1.0,
-                       process_set: ProcessSet = global_process_set
-                       ) -> typing.List[Tensor]:
-    """The same in place."""
-    return synchronize(grouped_allreduce_async_(
-        tensors, average, name, op, prescale_factor, postscale_factor,
-        process_set))
 
 
 def sparse_allreduce_async(tensor: Tensor, name: str, op: str,
@@ -318,10 +313,7 @@ def allgather_async(tensor: Tensor, name: typing.Optional[str] = None,
         _scaled(tensor, process_set, True), members=process_set.members))
 
 
-def allgather(tensor: Tensor, name: typing.Optional[str] = None,
-              process_set: ProcessSet = global_process_set) -> Tensor:
-    """The rows of all ranks; autograd goes through it."""
-    return synchronize(allgather_async(tensor, name, process_set))
+allgather = _waits(allgather_async)
 
 
 def grouped_allgather_async(tensors: Tensors,
@@ -334,11 +326,7 @@ def grouped_allgather_async(tensors: Tensors,
                         members=process_set.members) for one in tensors])
 
 
-def grouped_allgather(tensors: Tensors, name: typing.Optional[str] = None,
-                      process_set: ProcessSet = global_process_set
-                      ) -> typing.List[Tensor]:
-    """The rows of all ranks, of several tensors."""
-    return synchronize(grouped_allgather_async(tensors, name, process_set))
+grouped_allgather = _waits(grouped_allgather_async)
 
 
 def broadcast_async(tensor: Tensor, root_rank: int,
@@ -351,11 +339,7 @@ def broadcast_async(tensor: Tensor, root_rank: int,
         members=process_set.members))
 
 
-def broadcast(tensor: Tensor, root_rank: int,
-              name: typing.Optional[str] = None,
-              process_set: ProcessSet = global_process_set) -> Tensor:
-    """A new tensor with root's elements; autograd goes through it."""
-    return synchronize(broadcast_async(tensor, root_rank, name, process_set))
+broadcast = _waits(broadcast_async)
 
 
 def broadcast_async_(tensor: Tensor, root_rank: int,
@@ -377,11 +361,7 @@ def broadcast_async_(tensor: Tensor, root_rank: int,
     return _start("broadcast", name, process_set, start)
 
 
-def broadcast_(tensor: Tensor, root_rank: int,
-               name: typing.Optional[str] = None,
-               process_set: ProcessSet = global_process_set) -> Tensor:
-    """Fill a tensor with root's elements."""
-    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+broadcast_ = _waits(broadcast_async_)
 
 
 def alltoall_async(tensor: Tensor, splits: typing.Any = None,
@@ -397,11 +377,7 @@ def alltoall_async(tensor: Tensor, splits: typing.Any = None,
     return _simple("alltoall", name, process_set, call)
 
 
-def alltoall(tensor: Tensor, splits: typing.Any = None,
-             name: typing.Optional[str] = None,
-             process_set: ProcessSet = global_process_set) -> typing.Any:
-    """What has come; with splits also how many rows of each rank."""
-    return synchronize(alltoall_async(tensor, splits, name, process_set))
+alltoall = _waits(alltoall_async)
 
 
 def reducescatter_async(tensor: Tensor, name: typing.Optional[str] = None,
@@ -441,7 +417,8 @@ def grouped_reducescatter_async(tensors: Tensors,
     return _simple("grouped_reducescatter", name, process_set, lambda: [
         plain.reduce_scatter(_scaled(one, process_set, False), op=kind,
                              members=process_set.members,
-                             prescale=prescale_factor, postscale=postscale_factor) for one in tensors])
+                             prescale=prescale_factor,
+                             postscale=postscale_factor) for one in tensors])
 
 
 def grouped_reducescatter(tensors: Tensors,
