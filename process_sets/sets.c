@@ -115,6 +115,21 @@ rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
                            bytes * (uint64_t)size);
 }
 
+rg_status rg__world_reduce(rg_ctx *ctx, const char *what, uint64_t tag,
+                           double *v, uint64_t n, rg_op op)
+{
+    const rg__coll coll = {.kind = RG__ALLREDUCE,
+                           .type = RG_F64,
+                           .op = op,
+                           .count = n,
+                           .send = v,
+                           .recv = v,
+                           .tag = tag,
+                           .what = what};
+    return rg__channel_run(ctx->sets->world.channel, &coll, n * sizeof *v,
+                           n * sizeof *v);
+}
+
 /* ------------------------------------------------------------ public makers */
 
 /* All ranks report their colour first, even those whose other arguments are

@@ -71,6 +71,11 @@ rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes,
 rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
                            void *all, uint64_t bytes, int size);
 
+/* Reduce n numbers over the world, in place, for the same use; differing tags
+ * are ERR_MISMATCH. */
+rg_status rg__world_reduce(rg_ctx *ctx, const char *what, uint64_t tag,
+                           double *v, uint64_t n, rg_op op);
+
 /* A set as this worker has it. */
 typedef struct rg__set_info {
     uint32_t id;

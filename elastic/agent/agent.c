@@ -20,6 +20,7 @@
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/output/output.h"
+#include "elastic/agent/scalars/scalars.h"
 #include "elastic/agent/supervisor/fdstore.h"
 #include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/agent/vault/vaults.h"
@@ -586,6 +587,8 @@ static rg_status set_up(rg__agent *a)
         st = rg__notice_open(a);
     if (st == RG_OK)
         st = rg__timeline_open(a);
+    if (st == RG_OK)
+        st = rg__scalars_open(a);
     return st == RG_OK ? rg__etcd_create(a->loop, &etcd, &a->etcd) : st;
 }
 
@@ -596,6 +599,7 @@ static void tear_down(rg__agent *a)
     uint64_t events, dropped;
     rg__dumps_drop(a);
     rg__timeline_stop(a, &events, &dropped);
+    rg__scalars_close(a);
     rg__control_destroy(a); /* while there are slots to tell of */
     if (a->slot != NULL)
         rg__slots_destroy(a);

@@ -16,6 +16,7 @@ typedef struct rg__settings {
     const char *etcd_invitation, *etcd_ca_hash;
     const char *job, *host, *history, *output, *run_dir;
     const char *advertise, *metrics, *timeline, *peer;
+    const char *metrics_csv, *metrics_board;
     const char *notice, *notice_base, *notice_dmi, *notice_advice;
     uint64_t notice_every_ms, notice_lead_ms;
     const char *hosts, *hostfile, *discovery;

@@ -156,6 +156,13 @@ static const rg__cfg_field cli_table[] = {
      "where the agent shows /metrics (Prometheus) and /healthz over HTTP, as "
      "9100 (loopback), 10.0.0.7:9100, or 0 for any free port, which `regroup "
      "status` shows; none: nowhere"},
+    {"METRICS_CSV", NULL, RG__CFG_TEXT_AT(rg__settings, metrics_csv),
+     "file to which the agent of rank 0 writes what the program gives to "
+     "rg_metric, a line for each metric of a step; on several hosts with the "
+     "host's name before the ending; none: no file"},
+    {"METRICS_TENSORBOARD", NULL, RG__CFG_TEXT_AT(rg__settings, metrics_board),
+     "directory to which it writes the same as an event file for TensorBoard; "
+     "none: no file"},
     {"TIMELINE", NULL, RG__CFG_TEXT_AT(rg__settings, timeline),
      "file of a timeline in Chrome's trace format: operations, waits, commits "
      "and changes of the world; on several hosts each agent writes its own, "
@@ -286,6 +293,8 @@ static const flag flags[] = {
     {"AUTOTUNE_LOG", "FILE", "run agent config", {"autotune-log"}},
     {"INTERPOSE", "NAME,...", "mpirun-preload config", {"interpose"}},
     {"METRICS", "[ADDR:]PORT", "run agent config", {"metrics"}},
+    {"METRICS_CSV", "FILE", "run agent config", {"metrics-csv"}},
+    {"METRICS_TENSORBOARD", "DIR", "run agent config", {"metrics-tensorboard"}},
     {"TIMELINE", "FILE", "run agent config", {"timeline"}},
     {"LOG_FORMAT", "text|json", "run agent config", {"log-format"}},
     {"TIMEOUT", "TIME", "stop config", {"timeout"}},

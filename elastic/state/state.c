@@ -334,6 +334,8 @@ static rg_status commit(rg_state *state, uint64_t step, bool *is_announced_p)
     int slot = -1;
     rg_status st = rg__sets_settle(ctx);
     if (st == RG_OK)
+        st = rg__state_reduce_metrics(state, step);
+    if (st == RG_OK)
         st = look(state, step);
     if (st == RG_OK)
         st = take_slot(state, &slot);
@@ -363,7 +365,7 @@ static void note_commit(rg_state *state)
         rg__state_note(state, "commit", state->step, true);
 }
 
-static rg_status check_in_fn(const rg_state *state, const char *what)
+rg_status rg__state_check_in_fn(const rg_state *state, const char *what)
 {
     if (state == NULL || !state->is_in_fn)
         return rg__fail(RG_ERR_INVALID,
@@ -441,13 +443,16 @@ static rg_status committed(rg_state *state, bool is_announced)
 
 rg_status rg_step_end(rg_state *state)
 {
-    rg_status st = check_in_fn(state, "rg_step_end");
+    rg_status st = rg__state_check_in_fn(state, "rg_step_end");
     if (st != RG_OK)
         return st;
     rg__failpoint("step_end", state->ctx->now.rank, state->step + 1,
                   state->ctx->now.generation);
     bool is_announced = false;
-    st = agree(state, RG__STATE_AGREE_STEP_END, state->step + 1, &is_announced);
+    st = rg__state_reduce_metrics(state, state->step + 1);
+    if (st == RG_OK)
+        st = agree(state, RG__STATE_AGREE_STEP_END, state->step + 1,
+                   &is_announced);
     if (st != RG_OK)
         return st;
     if (!is_announced) {
@@ -472,7 +477,7 @@ static void trace_commit(const rg_state *state, rg__span_kind kind,
 
 rg_status rg_state_commit(rg_state *state)
 {
-    rg_status st = check_in_fn(state, "rg_state_commit");
+    rg_status st = rg__state_check_in_fn(state, "rg_state_commit");
     if (st != RG_OK)
         return st;
     bool is_announced = false;
@@ -490,7 +495,7 @@ rg_status rg_state_save(rg_state *state, const char *dir,
                         const rg_save_params *params)
 {
     rg_save_params own = {.size = sizeof own};
-    rg_status st = check_in_fn(state, "rg_state_save");
+    rg_status st = rg__state_check_in_fn(state, "rg_state_save");
     if (st == RG_OK)
         st = read_save(dir, params, &own);
     if (st != RG_OK)
@@ -507,7 +512,7 @@ rg_status rg_state_save(rg_state *state, const char *dir,
 
 rg_status rg_stop(rg_state *state)
 {
-    const rg_status st = check_in_fn(state, "rg_stop");
+    const rg_status st = rg__state_check_in_fn(state, "rg_stop");
     if (st == RG_OK)
         state->wants_stop = true;
     return st;
@@ -794,6 +799,7 @@ rg_status rg__state_sync(rg_state *state, const rg__decided *decided)
         state->is_clean && rg__same_commit(state->last, decided->resume);
     rg__failpoint("sync", ctx->now.rank, state->step, ctx->now.generation);
     state->has_samples = state->has_stopped = false;
+    state->metrics = 0;
     state->is_clean = false; /* from the first byte on, also when this fails */
     forget_commits(state);
     rg_status st = rg__state_await_device(state);

@@ -63,6 +63,13 @@ typedef struct rg__state_loaded {
     bool is_named; /* and not the newest of a directory */
 } rg__state_loaded;
 
+/* A number of the step that is under way (rg_metric). */
+typedef struct rg__metric {
+    char name[RG__SCALAR_NAME];
+    double value;
+    rg_op op;
+} rg__metric;
+
 struct rg_state {
     rg_ctx *ctx;
     rg__state_buffer *buffer;
@@ -103,6 +110,8 @@ struct rg_state {
     rg__history *history;  /* NULL: none is kept */
     uint64_t sample_epoch, sample_first, sample_count; /* of this step */
     bool has_samples;
+    rg__metric metric[RG__SCALARS_OF_STEP];
+    int metrics;
     rg__state_dir *dir; /* directories of checkpoints that we know; owned */
     int dirs;
     rg__state_loaded loaded; /* or only examined: */
@@ -138,6 +147,12 @@ enum {
     RG__STATE_AGREE_PARTS,
     RG__STATE_AGREE_WRITE
 };
+
+/* ERR_INVALID: `what` was called where no step is under way. */
+rg_status rg__state_check_in_fn(const rg_state *state, const char *what);
+
+/* metric.c: the step ends; collective over the world. */
+rg_status rg__state_reduce_metrics(rg_state *state, uint64_t step);
 
 /* compare.c. ERR_INVALID: a bad REGROUP_CHECK_STATE. */
 rg_status rg__state_check_read(const char *text, rg__state_check *check_p);

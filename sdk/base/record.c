@@ -3,6 +3,7 @@
 #include "sdk/base/record.h"
 
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "sdk/base/shm.h"
@@ -47,6 +48,27 @@ void rg__record_span(rg__record *record, const rg__span *span)
         atomic_store(&record->written, written + 1);
     }
     atomic_store(&record->writing, 0);
+}
+
+bool rg__is_scalar_name(const char *name)
+{
+    const size_t n = strnlen(name, RG__SCALAR_NAME);
+    return n > 0 && n < RG__SCALAR_NAME &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                        "0123456789_.-/") == n;
+}
+
+void rg__record_scalars(rg__record *record, const rg__scalar *of_step, int n)
+{
+    const uint64_t written = atomic_load(&record->scalars_written);
+    const uint64_t read = atomic_load(&record->scalars_read);
+    if (written - read + (uint64_t)n > RG__SCALARS) {
+        atomic_fetch_add(&record->scalars_dropped, (uint64_t)n);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        record->scalar[(written + (uint64_t)i) % RG__SCALARS] = of_step[i];
+    atomic_store(&record->scalars_written, written + (uint64_t)n);
 }
 
 void rg__area_unmap(rg__page *page)

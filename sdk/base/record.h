@@ -13,12 +13,16 @@
  * Spans. A ring with one writer at a time and one reader, filled only while the
  * reader asks for it; what finds no room is counted.
  *
+ * Scalars. A ring of the same kind, of what a step's rg_metric calls give over
+ * all ranks, written by rank 0 alone; those of a step become visible at once.
+ *
  * A worker can scribble here, so a reader checks each number. The layout
  * changes only together with RG__WIRE_VERSION. */
 #ifndef RG_BASE_RECORD_H
 #define RG_BASE_RECORD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "regroup/regroup.h"
@@ -87,6 +91,19 @@ typedef struct rg__span {
     char what[RG__SPAN_WHAT]; /* the set's name, as much as fits */
 } rg__span;
 
+#define RG__SCALARS         4096 /* a power of 2 */
+#define RG__SCALARS_OF_STEP 64   /* the most */
+#define RG__SCALAR_NAME     64
+
+typedef struct rg__scalar {
+    _Alignas(2 * RG__LINE) uint64_t step;
+    uint64_t wall_ms;
+    double value;
+    uint32_t generation;
+    uint32_t count; /* of the step's, which follow each other */
+    char name[RG__SCALAR_NAME];
+} rg__scalar;
+
 typedef struct rg__record {
     _Atomic uint32_t half;   /* the one in use */
     _Atomic uint32_t traces; /* written by the agent: spans are wanted */
@@ -97,10 +114,15 @@ typedef struct rg__record {
     _Alignas(RG__LINE) _Atomic uint64_t read; /* by the reader */
     rg__half generation[2];
     rg__span span[RG__SPANS];
+    _Alignas(RG__LINE) _Atomic uint64_t scalars_written; /* ever */
+    _Atomic uint64_t scalars_dropped;
+    _Alignas(RG__LINE) _Atomic uint64_t scalars_read; /* by the reader */
+    rg__scalar scalar[RG__SCALARS];
 } rg__record;
 
 _Static_assert(sizeof(rg__op_note) == RG__LINE, "one line");
 _Static_assert(sizeof(rg__span) == RG__LINE, "one line");
+_Static_assert(sizeof(rg__scalar) == 2 * RG__LINE, "two lines");
 
 /* Page and record in one segment, the record behind the page. */
 #define RG__AREA_BYTES (RG__PAGE_BYTES + sizeof(rg__record))
@@ -114,6 +136,11 @@ static inline bool rg__record_traces(const rg__record *record)
 
 /* Any thread of the worker. */
 void rg__record_span(rg__record *record, const rg__span *span);
+
+/* Letters, digits and _ . - / ; 1 to 63 of them. */
+bool rg__is_scalar_name(const char *name);
+/* Those of a step; its only writer. */
+void rg__record_scalars(rg__record *record, const rg__scalar *of_step, int n);
 
 /* The record behind a page in such a segment. */
 static inline rg__record *rg__record_of(rg__page *page)

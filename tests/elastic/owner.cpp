@@ -107,6 +107,7 @@ static void train(const regroup::context &ctx, regroup::state &state,
         }
         need(one[19999] == ctx.size(), "the sum is the world's size");
         step++;
+        state.metric("ranks", ctx.size());
         state.commit();
     }
     check_calls(ctx);

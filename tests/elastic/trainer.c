@@ -33,6 +33,7 @@ typedef struct trainer {
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
     uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
     uint64_t files;
+    uint64_t metrics; /* 1: each step gives some */
     uint64_t damage_at, damage_all, damage_id, over_first;
     uint64_t reserve_mib, reserve_at;
     uint64_t
@@ -247,6 +248,22 @@ static rg_status hash_parts(trainer *t, const rg_state *st)
     return rs;
 }
 
+/* Their values follow from the step and the size of the world. */
+static rg_status give_metrics(const trainer *t, rg_state *st, uint64_t step)
+{
+    const double at = (double)step, rank = rg_rank(t->ctx);
+    if (t->metrics == 0)
+        return RG_OK;
+    rg_status rs = rg_metric(st, "step/3", 7, RG_AVG);
+    if (rs == RG_OK)
+        rs = rg_metric(st, "ranks", 1, RG_SUM);
+    if (rs == RG_OK)
+        rs = rg_metric(st, "least", at + rank, RG_MIN);
+    if (rs == RG_OK)
+        rs = rg_metric(st, "most", rank - at, RG_MAX);
+    return rs == RG_OK ? rg_metric(st, "step/3", at / 3, RG_AVG) : rs;
+}
+
 static rg_status one_step(trainer *t, rg_state *st)
 {
     const uint64_t step = t->state[0];
@@ -272,6 +289,9 @@ static rg_status one_step(trainer *t, rg_state *st)
     for (uint64_t i = 1; i < t->words; i++)
         t->state[i] = mix(t->state[i] + (uint64_t)t->sums[i % SUMS] + i);
     t->state[0] = step + 1;
+    rs = give_metrics(t, st, step + 1);
+    if (rs != RG_OK)
+        return rs;
     if (t->save_every > 0 && t->state[0] % t->save_every == 0)
         return rg_state_save(st, NULL, NULL);
     return t->state[0] % t->commit_every == 0 ? rg_state_commit(st)
@@ -432,6 +452,7 @@ static void usage(void)
         "         the last rank in that step]\n"
         "        [--over-first 1: buffers are registered in another order]\n"
         "        [--alloc: collectives in rg_alloc memory]\n"
+        "        [--metrics 1: some in each step]\n"
         "        [--ballast MIB] [--files N] [--static]");
 }
 
@@ -460,6 +481,7 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"reserve", offsetof(trainer, reserve_mib)},
                              {"reserve-at", offsetof(trainer, reserve_at)},
                              {"ballast", offsetof(trainer, ballast_mib)},
+                             {"metrics", offsetof(trainer, metrics)},
                              {"files", offsetof(trainer, files)}};
 #define FLAGS (sizeof flags / sizeof *flags)
 

@@ -59,6 +59,8 @@ typedef struct rg__agent_params {
     uint64_t notice_every_ms, notice_lead_ms;
     bool heeds_advice;          /* as it does notices */
     const char *metrics;        /* where they are shown (scrape.h); NULL: not */
+    const char *metrics_csv;    /* a file, */
+    const char *metrics_board;  /* a directory (scalars.h); NULL: none */
     const char *timeline;       /* a file (timeline.h); NULL: none */
     const char *history_dir;    /* NULL: none; exists */
     const char *output_dir;     /* NULL: prefixed to our own output; exists */

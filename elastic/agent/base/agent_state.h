@@ -218,6 +218,7 @@ struct rg__agent {
     uint64_t dumped;        /* the newest generation whose dump is in a file */
     int dump_files;
     struct rg__timeline *timeline; /* NULL: none is written */
+    struct rg__scalars *scalars;   /* NULL: nobody wants the program's */
 
     /* hosts */
     rg__beats *beats;

@@ -10,6 +10,7 @@
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/scalars/scalars.h"
 #include "elastic/agent/vault/vaults.h"
 
 #include <inttypes.h>
@@ -29,7 +30,7 @@ static void put_head(FILE *out, const char *name, const char *type,
 /* Enough digits for what it counts, and no exponent for whole numbers. */
 static void put_value(FILE *out, double value)
 {
-    if (value < 1e15 && value == (double)(int64_t)value)
+    if (value < 1e15 && value > -1e15 && value == (double)(int64_t)value)
         fprintf(out, "%" PRId64 "\n", (int64_t)value);
     else
         fprintf(out, "%.9g\n", value);
@@ -351,6 +352,24 @@ static void put_recoveries(FILE *out, rg__agent *a)
             r.all, r.seconds, r.all);
 }
 
+/* What the program has given to rg_metric. */
+static void put_scalars(FILE *out, const rg__agent *a)
+{
+    const rg__scalar *row = NULL;
+    const int n = rg__scalars_latest(a, &row);
+    put_head(out, "metric", "gauge",
+             "The program's own, over all ranks, of the newest step that had "
+             "it; on the host of rank 0.");
+    for (int i = 0; i < n; i++) {
+        fprintf(out, "regroup_metric{name=\"%s\"} ", row[i].name);
+        put_value(out, row[i].value);
+    }
+    put_head(out, "metric_step", "gauge", "That step.");
+    for (int i = 0; i < n; i++)
+        fprintf(out, "regroup_metric_step{name=\"%s\"} %" PRIu64 "\n",
+                row[i].name, row[i].step);
+}
+
 char *rg__metrics(rg__agent *a)
 {
     char *text = NULL;
@@ -368,6 +387,7 @@ char *rg__metrics(rg__agent *a)
               waiting);
     put_changes(out, a);
     put_recoveries(out, a);
+    put_scalars(out, a);
     if (fclose(out) == 0)
         return text;
     free(text);

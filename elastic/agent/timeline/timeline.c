@@ -21,6 +21,7 @@
 
 #include "elastic/agent/base/reap.h"
 #include "elastic/agent/base/view.h"
+#include "elastic/agent/base/file_writer.h"
 #include "elastic/agent/generation/generation.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -354,19 +355,9 @@ static void drop(rg__agent *a)
 
 static rg_status start_writer(rg__timeline *t, int file, const char *path)
 {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return rg__fail(RG_ERR_SYSTEM, "no socket for a timeline: %s",
-                        strerror(errno));
-    t->sock = pair[0];
-    t->writer = fork();
-    if (t->writer == 0)
-        rg__timeline_write(file, path, pair[1]);
-    close(pair[1]);
-    return t->writer > 0
-               ? RG_OK
-               : rg__fail(RG_ERR_SYSTEM, "no process for a timeline: %s",
-                          strerror(errno));
+    const rg__timeline_out out = {file, path};
+    return rg__writer_start("a timeline", rg__timeline_write, &out, &file, 1,
+                            &t->sock, &t->writer);
 }
 
 /* Spans of before are not of this timeline. */
@@ -428,24 +419,14 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on)
     return RG_OK;
 }
 
-/* Other hosts may share the directory: their name stands before the ending. A
- * job does not begin without the timeline that it was to have, and does not end
- * for one either. */
+/* A job does not begin without the timeline that it was to have, and does not
+ * end for one either. */
 rg_status rg__timeline_open(rg__agent *a)
 {
-    const char *given = a->params->timeline;
-    char *path = NULL;
-    if (given == NULL)
+    if (a->params->timeline == NULL)
         return RG_OK;
-    const char *dot = strrchr(given, '.'), *slash = strrchr(given, '/');
-    const size_t stem = dot != NULL && (slash == NULL || dot > slash)
-                            ? (size_t)(dot - given)
-                            : strlen(given);
-    const int n = a->params->is_one_host
-                      ? asprintf(&path, "%s", given)
-                      : asprintf(&path, "%.*s.%s%s", (int)stem, given,
-                                 a->params->host, given + stem);
-    if (n < 0)
+    char *path = rg__writer_path(a->params, a->params->timeline);
+    if (path == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a name");
     const bool goes_on = a->life.agents > 1;
     const rg_status st = rg__timeline_start(a, path, goes_on);

@@ -6,7 +6,11 @@
 
 /* timeline_writer.c: the process that writes the file: each message is some
  * events, with a comma before each. After each the file is whole JSON. */
-_Noreturn void rg__timeline_write(int file, const char *path, int sock);
+typedef struct rg__timeline_out {
+    int file;
+    const char *path;
+} rg__timeline_out;
+int rg__timeline_write(int sock, const void *out);
 /* The file, begun or gone on with; -1: rg_last_error says why. */
 int rg__timeline_file(const char *path, bool goes_on);
 

@@ -1012,6 +1012,19 @@ RG_API rg_status rg_state_commit(rg_state *state);
  * returns ERR_HOSTS_CHANGED, so that an announced change rolls nothing back. */
 RG_API rg_status rg_step_end(rg_state *state);
 
+/* A number of the step that is under way, such as its loss: the next
+ * rg_state_commit, rg_step_end or rg_state_save takes the SUM, AVG, MIN or MAX
+ * over all ranks of the world, in F64, and the agent of rank 0 shows it
+ * (--metrics-csv, --metrics-tensorboard, --metrics). Local, inside fn; all
+ * ranks give the same metrics in the same order in each step, or its end is
+ * ERR_MISMATCH. A name has 1 to 63 letters, digits and _ . - / ; a second value
+ * of a name in a step replaces the first, and a step has at most 64. What is
+ * given after the last step's end is dropped. A step that was rolled back
+ * stands in the files only as it was done again. ERR_INVALID: outside of fn,
+ * another op or a bad name, or a 65th. */
+RG_API rg_status rg_metric(rg_state *state, const char *name, double value,
+                           rg_op op);
+
 /* Steps ended on the current lineage; goes back with the memory on a restore.
  */
 RG_API uint64_t rg_state_step(const rg_state *state);

@@ -525,6 +525,11 @@ class state {
     {
         check(rg_stop(state_));
     }
+    /* A number of this step, alike on all ranks. */
+    void metric(const char *name, double value, rg_op op = RG_AVG)
+    {
+        check(rg_metric(state_, name, value, op));
+    }
     std::uint64_t step() const noexcept
     {
         return rg_state_step(state_);

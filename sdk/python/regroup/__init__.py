@@ -13,7 +13,7 @@ from ._abi import VERSION as __version__
 from ._abi import Advice, Kind, Op, Status, Type
 from ._abi import Memory as _Where
 from ._buffers import STREAM_NONE
-from ._context import Context, DeviceInfo, SetInfo, current, init
+from ._context import Context, DeviceInfo, SetInfo, current, init, metric
 from ._errors import (AgentLost, AskedToLeave, Damaged, Device, HostsChanged,
                       InProgress, Invalid, JobEnded, Memory, Mismatch,
                       NotFound, NotMember, PeerLost, Refused, RegroupError,
@@ -40,4 +40,4 @@ __all__ = [
     "PROD", "Parts", "PeerLost", "REPLICATED", "Reducer", "ReducerCounts", "Refused", "RegroupError", "Request",
     "SHARDED", "STREAM_NONE", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",
     "Status", "Store", "System", "Timeout", "Type", "Unsupported",
-    "__version__", "current", "init", "mpi_threads_supported", "run", "wait_all"]
+    "__version__", "current", "init", "metric", "mpi_threads_supported", "run", "wait_all"]

@@ -387,6 +387,7 @@ FUNCTIONS = {
     "rg_on_break": (c_int, [c_void_p, BreakFn, c_void_p]),
     "rg_state_commit": (c_int, [c_void_p]),
     "rg_step_end": (c_int, [c_void_p]),
+    "rg_metric": (c_int, [c_void_p, c_char_p, c_double, c_int]),
     "rg_stop": (c_int, [c_void_p]),
     "rg_state_step": (c_uint64, [c_void_p]),
     "rg_run": (c_int, [c_void_p, TrainFn, c_void_p]),

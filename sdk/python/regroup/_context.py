@@ -14,7 +14,7 @@ import weakref
 from ctypes import c_int, c_size_t, c_void_p
 
 from . import _abi, _mpi, _stacks
-from ._abi import Memory, Status, lib
+from ._abi import Memory, Op, Status, lib
 from ._buffers import Array
 from ._errors import HostsChanged, Invalid, RegroupError, check
 from ._numbers import integer, integers, milliseconds, text
@@ -496,6 +496,14 @@ def current() -> Context | None:
     """The newest context of this process that is open."""
     return next((context for context in reversed(_opened[:])
                  if context.is_open), None)
+
+
+def metric(name: str, value: float, op: Op = Op.AVG) -> None:
+    """State.metric of this process's state."""
+    context = current()
+    if context is None:
+        raise Invalid("metric needs a context; call regroup.init first")
+    context.state().metric(name, value, op)
 
 
 def init(comm: _mpi.Comm | None = None, *, session: str | None = None,

@@ -22,6 +22,7 @@ _WORDS = {
     "rg_save_params.keep": "keep",
     "rg_params": "regroup.init",
     "rg_stop": "State.stop",
+    "rg_metric": "State.metric",
     "rg_on_break": "Context.on_break",
     "end it with rg_group_end": "leave its Context.group",
     "rg_group_start": "Context.group",

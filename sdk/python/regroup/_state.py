@@ -15,7 +15,7 @@ import typing
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 
 from . import _abi
-from ._abi import Advice, Kind, Status, lib
+from ._abi import Advice, Kind, Op, Status, lib
 from ._buffers import Array, Buffer, look_writable
 from ._errors import (AskedToLeave, Invalid, NotFound, RegroupError, check,
                       told_by)
@@ -332,6 +332,14 @@ class State:
     def step_end(self) -> None:
         """End the step without saving it; inside run or after resume."""
         self._end_step(lib.rg_step_end)
+
+    def metric(self, name: str, value: float, op: Op = Op.AVG) -> None:
+        """A number of the step that is under way, such as its loss. The end of
+        the step takes AVG, SUM, MIN or MAX over all ranks, which all give the
+        same metrics in the same order, and the agent of rank 0 shows it
+        (--metrics-csv, --metrics-tensorboard, --metrics)."""
+        check(lib.rg_metric(self.handle, text("a metric's name", name),
+                            float(value), Op(op)))
 
     def stop(self) -> None:
         """End the job at the step that is under way, from any rank: its end
