@@ -5,8 +5,8 @@ sparse tensors, process sets and join are right; ranks that wait for operations
 of different names are told so, and an optimizer trains. An elastic program goes
 on where its state was committed, also with a worker that has joined.
 
-Covers: horovod/torch/_queue.py horovod/torch/_basics.py
-horovod/torch/_operations.py horovod/torch/elastic.py"""
+Covers: horovod/_queue.py horovod/_basics.py horovod/_elastic.py
+horovod/torch/_operations.py horovod/torch/elastic.py _kept.py"""
 import os
 import signal
 import sys

@@ -2,29 +2,20 @@
 
 A tensor of a model or an optimizer is registered where it is. What a program
 may rebind (Adam's state, which its first step makes; what load_state_dict
-puts there) is brought back to the registered memory by each commit. All else,
-such as learning rates, schedulers and counters, is pickled into a record.
+puts there) is brought back to the registered memory by each commit.
 """
 
 from __future__ import annotations
 
 import copy
-import os
-import pickle
-import random
-import sys
 import typing
 
 import torch
 
-from .._context import Context, current, init
-from .._errors import Invalid, Unsupported
+from .._errors import Unsupported
+from .._kept import KeptState
 from .._state import State as PlainState
 from ._group import as_moved, dense
-
-Result = typing.TypeVar("Result")
-_RECORD_BYTES = 1 << 16
-
 
 # ---------------------------------------------------------------- tensors
 
@@ -193,65 +184,9 @@ class _Optimizer:
                     for key, value in state[i].items()}
 
 
-class _Recorded:
-    """An object with state_dict and load_state_dict, such as a scheduler."""
-
-    def __init__(self, held: typing.Any) -> None:
-        self._held = held
-
-    def add_to(self, state: PlainState, prefix: str) -> None:
-        """It is in the record."""
-
-    def save(self) -> None:
-        """It is in the record."""
-
-    def load(self) -> None:
-        """It is in the record."""
-
-    def record(self) -> typing.Any:
-        """Its state."""
-        return self._held.state_dict()
-
-    def set_record(self, record: typing.Any) -> None:
-        """The other way."""
-        self._held.load_state_dict(record)
-
-
-def _handler(name: str, value: typing.Any) -> typing.Any:
-    """How State keeps an object; None: it is a counter."""
-    if isinstance(value, torch.nn.Module):
-        return _Model(value)
-    if isinstance(value, torch.optim.Optimizer):
-        return _Optimizer(value)
-    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
-        return _Recorded(value)
-    if callable(value):
-        raise Invalid(f"State can't keep {name}, which is {value!r:.60}; give "
-                      "models, optimizers, what has a state_dict, or values "
-                      "that can be pickled")
-    return None
-
-
-# ------------------------------------------------------------------ random
-
-def _random_state() -> typing.List[typing.Any]:
-    """The generators of torch, Python and numpy."""
-    numpy = sys.modules.get("numpy")
-    return [torch.get_rng_state().numpy().tobytes(), random.getstate(),
-            None if numpy is None else numpy.random.get_state()]
-
-
-def _set_random_state(saved: typing.List[typing.Any]) -> None:
-    torch.set_rng_state(torch.frombuffer(bytearray(saved[0]),
-                                         dtype=torch.uint8))
-    random.setstate(saved[1])
-    if saved[2] is not None and "numpy" in sys.modules:
-        sys.modules["numpy"].random.set_state(saved[2])
-
-
 # ------------------------------------------------------------------ State
 
-class State:
+class State(KeptState):
     """What an elastic program keeps: models, optimizers, schedulers and other
     objects with a state_dict, and counters, which are its attributes.
 
@@ -269,140 +204,20 @@ class State:
     unless random is False; a newcomer gets those of another rank.
     """
 
-    def __init__(self, *, context: typing.Optional[Context] = None,
-                 random: bool = True,  # pylint: disable=redefined-outer-name
-                 **objects: typing.Any) -> None:
-        set_ = super().__setattr__
-        set_("context", context or current() or init(elastic=True))
-        set_("plain", self.context.state())
-        set_("_random", random)
-        set_("_handlers", {})
-        set_("_values", {})
-        for name, value in objects.items():
-            if hasattr(State, name):
-                raise Invalid(f"State has something else called {name!r}; "
-                              "give it another name")
-            handler = _handler(name, value)
-            self._values[name] = value
-            if handler is not None:
-                self._handlers[name] = handler
-                handler.add_to(self.plain, name)
-        set_("_record", torch.zeros(_RECORD_BYTES, dtype=torch.uint8))
-        self.plain.add("record", self._record, may_differ=True)
-        self._save()
-        self.plain.on_reset(self._restore)
+    def handler_of(self, value: typing.Any) -> typing.Any:
+        """Modules and optimizers."""
+        if isinstance(value, torch.nn.Module):
+            return _Model(value)
+        if isinstance(value, torch.optim.Optimizer):
+            return _Optimizer(value)
+        return None
 
-    # -------------------------------------------------------- attributes
+    def generators(self) -> typing.Any:
+        """Torch's as well."""
+        return torch.get_rng_state().numpy().tobytes(), super().generators()
 
-    def __getattr__(self, name: str) -> typing.Any:
-        values = self.__dict__.get("_values", {})
-        if name in values:
-            return values[name]
-        raise AttributeError(f"State has no {name!r}; name it when State is "
-                             "made")
-
-    def __setattr__(self, name: str, value: typing.Any) -> None:
-        if name not in self._values or name in self._handlers:
-            raise Invalid(f"State keeps no counter {name!r}; name it when "
-                          "State is made")
-        self._values[name] = value
-
-    # ------------------------------------------------------------ record
-
-    def _save(self) -> None:
-        for handler in self._handlers.values():
-            handler.save()
-        blob = pickle.dumps((
-            {name: handler.record()
-             for name, handler in self._handlers.items()},
-            {name: value for name, value in self._values.items()
-             if name not in self._handlers},
-            _random_state() if self._random else None))
-        if len(blob) + 8 > len(self._record):
-            raise Unsupported(
-                f"what State has to record takes {len(blob)} bytes, more than "
-                f"{len(self._record) - 8}; register large arrays with add")
-        whole = len(blob).to_bytes(8, "little") + blob
-        self._record[:len(whole)] = torch.frombuffer(bytearray(whole),
-                                                     dtype=torch.uint8)
-
-    def _restore(self) -> None:
-        whole = self._record.numpy().tobytes()
-        records, counters, generators = pickle.loads(
-            whole[8:8 + int.from_bytes(whole[:8], "little")])
-        for name, handler in self._handlers.items():
-            handler.load()
-            handler.set_record(records[name])
-        self._values.update(counters)
-        if generators is not None:
-            _set_random_state(generators)
-
-    def _begin(self) -> None:
-        """Before the first commit all have what rank 0 has, but its
-        generators."""
-        if self.plain.step:
-            return
-        mine = _random_state()
-        world = self.context.world
-        for handler in self._handlers.values():
-            for place in getattr(handler, "places", {}).values():
-                world.broadcast(place.array())
-        world.broadcast(self._record)
-        self._restore()
-        _set_random_state(mine)
-
-    # ------------------------------------------------------------- steps
-
-    @property
-    def steps(self) -> int:
-        """Steps ended; goes back with the memory on a restore."""
-        return self.plain.step
-
-    def add(self, name: str, array: typing.Any, **options: typing.Any
-            ) -> typing.Any:
-        """Register one more array, as regroup.State does."""
-        return self.plain.add(name, array, **options)
-
-    def commit(self) -> None:
-        """End the step and save all, on all ranks or on none."""
-        self._save()
-        self.plain.commit()
-
-    def step_end(self) -> None:
-        """End the step without saving it."""
-        self.plain.step_end()
-
-    def stop(self) -> None:
-        """End the job at the step that is under way."""
-        self.plain.stop()
-
-    def save(self, directory: typing.Union[str, os.PathLike, None] = None, *,
-             keep: int = 0) -> None:
-        """commit, and the commit becomes a checkpoint."""
-        self._save()
-        self.plain.save(directory, keep=keep)
-
-    def load(self, path: typing.Union[str, os.PathLike, None] = None
-             ) -> typing.Optional[int]:
-        """Fill all from the newest checkpoint, before run; its step, or None.
-        """
-        found = self.plain.load(path)
-        if found is not None:
-            self._restore()
-        return found
-
-    def on_commit(self, function: typing.Callable[[int], object]) -> None:
-        """Call a function with the number of each step that counts."""
-        self.plain.on_commit(function)
-
-    def on_reset(self, function: typing.Callable[[], object]) -> None:
-        """Call a function in every generation, before the training function.
-        """
-        self.plain.on_reset(function)
-
-    def run(self, function: typing.Callable[[], Result]) -> Result:
-        """Run a training function elastically; regroup.run does it."""
-        def from_the_top() -> Result:
-            self._begin()
-            return function()
-        return self.plain.run(from_the_top)
+    def set_generators(self, saved: typing.Any) -> None:
+        """The other way."""
+        torch.set_rng_state(torch.frombuffer(bytearray(saved[0]),
+                                             dtype=torch.uint8))
+        super().set_generators(saved[1])

@@ -17,9 +17,10 @@ from ..._errors import PeerLost as HorovodInternalError
 from ...torch import SyncBatchNorm as _SyncBatchNorm
 from ...torch import _functions as _plain
 from ...torch._optimizer import DistributedOptimizer as _distributed
-from . import _basics, _operations, elastic
-from ._basics import *  # noqa: F403
-from ._basics import ProcessSet, global_process_set
+from .. import _basics
+from .._basics import *  # noqa: F403
+from .._basics import ProcessSet, global_process_set
+from . import _operations, elastic
 from ._operations import *  # noqa: F403
 from ._operations import (Adasum, Average, Compression, _op, _simple,
                           synchronize)

@@ -18,8 +18,8 @@ from ..._sets import Set
 from ..._wait import Request
 from ...torch import _functions as plain
 from ...torch._group import as_moved, dense, returned
-from ._basics import ProcessSet, global_process_set
-from ._queue import Operation, Queue, Started, handles
+from .._basics import ProcessSet, global_process_set
+from .._queue import Operation, Queue, Started, handles
 
 Tensor = torch.Tensor
 Tensors = typing.Sequence[Tensor]

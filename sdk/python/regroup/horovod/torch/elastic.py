@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import typing
 
 from ...torch import ElasticSampler, State
-from ._basics import _made
+from .._elastic import KeptByRun, run
 
 
-class TorchState:
-    """What an elastic program keeps: see regroup.torch.State. commit ends a
-    step and saves it on all ranks or on none."""
+class TorchState(KeptByRun):
+    """What an elastic program keeps: see regroup.torch.State."""
 
     def __init__(self, model: typing.Any = None, optimizer: typing.Any = None,
                  **kwargs: typing.Any) -> None:
         named = {"model": model, "optimizer": optimizer}
-        self.__dict__["_reset_callbacks"] = []
-        self.__dict__["kept"] = State(
+        super().__init__(State(
             random=False, **{name: value for name, value in named.items()
-                             if value is not None}, **kwargs)
-
-    def __getattr__(self, name: str) -> typing.Any:
-        return getattr(self.__dict__["kept"], name)
-
-    def __setattr__(self, name: str, value: typing.Any) -> None:
-        setattr(self.kept, name, value)
-
-    def commit(self) -> None:
-        """Save what is there; a change of hosts leaves the function here."""
-        self.kept.commit()
-
-    def check_host_updates(self) -> None:
-        """A change of hosts leaves the function here; nothing is saved."""
-        self.kept.step_end()
-
-    def save(self) -> None:
-        """commit saves."""
-
-    def restore(self) -> None:
-        """run restores."""
-
-    def sync(self) -> None:
-        """run makes all ranks equal."""
-
-    def on_reset(self) -> None:
-        """Call the functions of register_reset_callbacks."""
-        for function in self._reset_callbacks:
-            function()
-
-    def register_reset_callbacks(
-            self, callbacks: typing.Iterable[typing.Callable[[], object]]
-            ) -> None:
-        """Functions to call after each change, such as for learning rates."""
-        self._reset_callbacks.extend(callbacks)
+                             if value is not None}, **kwargs))
 
 
 class ObjectState(TorchState):
@@ -63,24 +26,6 @@ class ObjectState(TorchState):
                  get_rank: typing.Any = None, **kwargs: typing.Any) -> None:
         del bcast_object, get_rank
         super().__init__(**kwargs)
-
-
-def run(func: typing.Callable) -> typing.Callable:
-    """Decorator: a training function whose first argument is a state is called
-    again after each change."""
-    @functools.wraps(func)
-    def runs(state: TorchState, *arguments: typing.Any,
-             **named: typing.Any) -> typing.Any:
-        seen: typing.List[int] = []
-
-        def once() -> typing.Any:
-            _made()
-            if seen:
-                state.on_reset()
-            seen.append(1)
-            return func(state, *arguments, **named)
-        return state.kept.run(once)
-    return runs
 
 
 __all__ = ["ElasticSampler", "ObjectState", "TorchState", "run"]

@@ -14,9 +14,9 @@ import hashlib
 import itertools
 import typing
 
-from ..._errors import Invalid, Mismatch
-from ..._sets import Set
-from ..._wait import Request
+from .._errors import Invalid, Mismatch
+from .._sets import Set
+from .._wait import Request
 
 _WAITS, _POLLS, _JOINED = range(3)
 

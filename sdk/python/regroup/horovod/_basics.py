@@ -7,11 +7,11 @@ import os
 import types
 import typing
 
-from ..._context import current
-from ..._context import init as _init
-from ..._errors import Invalid
-from ..._mpi import mpi_threads_supported
-from ..._sets import Set
+from .._context import current
+from .._context import init as _init
+from .._errors import Invalid
+from .._mpi import mpi_threads_supported
+from .._sets import Set
 from ._queue import Queue, handles
 
 

@@ -1,0 +1,215 @@
+"""Objects and counters as registered memory, for a framework that says how.
+
+Arrays are registered where they are, or have a place that commits bring them
+to. All else, such as learning rates and counters, is pickled into a record.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import sys
+import typing
+
+from ._context import Context, current, init
+from ._errors import Invalid, Unsupported
+from ._state import State as PlainState
+
+Result = typing.TypeVar("Result")
+_RECORD_BYTES = 1 << 16
+
+
+class Recorded:
+    """An object with state_dict and load_state_dict, such as a scheduler."""
+
+    def __init__(self, held: typing.Any) -> None:
+        self._held = held
+
+    def add_to(self, state: PlainState, prefix: str) -> None:
+        """It is in the record."""
+
+    def save(self) -> None:
+        """It is in the record."""
+
+    def load(self) -> None:
+        """It is in the record."""
+
+    def record(self) -> typing.Any:
+        """Its state."""
+        return self._held.state_dict()
+
+    def set_record(self, record: typing.Any) -> None:
+        """The other way."""
+        self._held.load_state_dict(record)
+
+
+class KeptState:
+    """What an elastic program keeps: objects and counters, which are its
+    attributes. A framework's State says which objects, and how."""
+
+    def handler_of(self, value: typing.Any) -> typing.Any:
+        """How an object of the framework is kept; None: it is none."""
+        raise NotImplementedError
+
+    def generators(self) -> typing.Any:
+        """The state of generators of random numbers, of this rank."""
+        numpy = sys.modules.get("numpy")
+        return [random.getstate(),
+                None if numpy is None else numpy.random.get_state()]
+
+    def set_generators(self, saved: typing.Any) -> None:
+        """The other way."""
+        random.setstate(saved[0])
+        if saved[1] is not None and "numpy" in sys.modules:
+            sys.modules["numpy"].random.set_state(saved[1])
+
+    def __init__(self, *, context: typing.Optional[Context] = None,
+                 random: bool = True,  # pylint: disable=redefined-outer-name
+                 **objects: typing.Any) -> None:
+        set_ = super().__setattr__
+        set_("context", context or current() or init(elastic=True))
+        set_("plain", self.context.state())
+        set_("_random", random)
+        set_("_handlers", {})
+        set_("_values", {})
+        for name, value in objects.items():
+            if hasattr(type(self), name):
+                raise Invalid(f"State has something else called {name!r}; "
+                              "give it another name")
+            handler = self._handler(name, value)
+            self._values[name] = value
+            if handler is not None:
+                self._handlers[name] = handler
+                handler.add_to(self.plain, name)
+        set_("_record", bytearray(_RECORD_BYTES))
+        self.plain.add("record", self._record, may_differ=True)
+        self._save()
+        self.plain.on_reset(self._restore)
+
+    def _handler(self, name: str, value: typing.Any) -> typing.Any:
+        """None: it is a counter."""
+        found = self.handler_of(value)
+        if found is not None:
+            return found
+        if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+            return Recorded(value)
+        if callable(value):
+            raise Invalid(f"State can't keep {name}, which is {value!r:.60}; "
+                          "give models, optimizers, what has a state_dict, or "
+                          "values that can be pickled")
+        return None
+
+    # -------------------------------------------------------- attributes
+
+    def __getattr__(self, name: str) -> typing.Any:
+        values = self.__dict__.get("_values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(f"State has no {name!r}; name it when State is "
+                             "made")
+
+    def __setattr__(self, name: str, value: typing.Any) -> None:
+        if name not in self._values or name in self._handlers:
+            raise Invalid(f"State keeps no counter {name!r}; name it when "
+                          "State is made")
+        self._values[name] = value
+
+    # ------------------------------------------------------------ record
+
+    def _save(self) -> None:
+        for handler in self._handlers.values():
+            handler.save()
+        blob = pickle.dumps((
+            {name: handler.record()
+             for name, handler in self._handlers.items()},
+            {name: value for name, value in self._values.items()
+             if name not in self._handlers},
+            self.generators() if self._random else None))
+        if len(blob) + 8 > len(self._record):
+            raise Unsupported(
+                f"what State has to record takes {len(blob)} bytes, more than "
+                f"{len(self._record) - 8}; register large arrays with add")
+        whole = len(blob).to_bytes(8, "little") + blob
+        self._record[:len(whole)] = whole
+
+    def _restore(self) -> None:
+        whole = bytes(self._record)
+        records, counters, generators = pickle.loads(
+            whole[8:8 + int.from_bytes(whole[:8], "little")])
+        for name, handler in self._handlers.items():
+            handler.load()
+            handler.set_record(records[name])
+        self._values.update(counters)
+        if generators is not None:
+            self.set_generators(generators)
+
+    def _begin(self) -> None:
+        """Before the first commit all have what rank 0 has, but its
+        generators."""
+        if self.plain.step:
+            return
+        mine = self.generators()
+        world = self.context.world
+        for handler in self._handlers.values():
+            for place in getattr(handler, "places", {}).values():
+                world.broadcast(place.array())
+        world.broadcast(self._record)
+        self._restore()
+        self.set_generators(mine)
+
+    # ------------------------------------------------------------- steps
+
+    @property
+    def steps(self) -> int:
+        """Steps ended; goes back with the memory on a restore."""
+        return self.plain.step
+
+    def add(self, name: str, array: typing.Any, **options: typing.Any
+            ) -> typing.Any:
+        """Register one more array, as regroup.State does."""
+        return self.plain.add(name, array, **options)
+
+    def commit(self) -> None:
+        """End the step and save all, on all ranks or on none."""
+        self._save()
+        self.plain.commit()
+
+    def step_end(self) -> None:
+        """End the step without saving it."""
+        self.plain.step_end()
+
+    def stop(self) -> None:
+        """End the job at the step that is under way."""
+        self.plain.stop()
+
+    def save(self, directory: typing.Union[str, os.PathLike, None] = None, *,
+             keep: int = 0) -> None:
+        """commit, and the commit becomes a checkpoint."""
+        self._save()
+        self.plain.save(directory, keep=keep)
+
+    def load(self, path: typing.Union[str, os.PathLike, None] = None
+             ) -> typing.Optional[int]:
+        """Fill all from the newest checkpoint, before run; its step, or None.
+        """
+        found = self.plain.load(path)
+        if found is not None:
+            self._restore()
+        return found
+
+    def on_commit(self, function: typing.Callable[[int], object]) -> None:
+        """Call a function with the number of each step that counts."""
+        self.plain.on_commit(function)
+
+    def on_reset(self, function: typing.Callable[[], object]) -> None:
+        """Call a function in every generation, before the training function.
+        """
+        self.plain.on_reset(function)
+
+    def run(self, function: typing.Callable[[], Result]) -> Result:
+        """Run a training function elastically; regroup.run does it."""
+        def from_the_top() -> Result:
+            self._begin()
+            return function()
+        return self.plain.run(from_the_top)
