@@ -1,7 +1,7 @@
 """A program of Horovod's PyTorch interface runs with its import changed: all
 names of 0.28 are there; operations match by their names, in whatever order the
 ranks start them; grouped, in place and compressed ones, alltoall with splits,
-sparse tensors, process sets and join are right; ranks that wait for operations
+sparse tensors, process sets, join and a timeline are right; ranks that wait for operations
 of different names are told so, and an optimizer trains. An elastic program goes
 on where its state was committed, also with a worker that has joined.
 
@@ -143,6 +143,25 @@ def training(hvd, torch, n, me, **more):
         [model.weight.tolist(), more.weight.tolist()])))) == 1
 
 
+def timeline(hvd, torch, n, me):
+    import json
+    path = gate("timeline.json")
+    try:
+        hvd.start_timeline("/nowhere/timeline.json")
+        assert me != 0, "a file that can't be made was taken"
+    except Exception as error:
+        assert "/nowhere/timeline.json" in str(error) and me == 0, error
+    hvd.start_timeline(path)
+    hvd.barrier()
+    hvd.allreduce(torch.ones(7), name="seen")
+    hvd.barrier()
+    hvd.stop_timeline()
+    hvd.barrier()
+    with open(path, encoding="utf-8") as file:
+        names = {event["name"] for event in json.load(file)["traceEvents"]}
+    assert "allreduce" in names, names
+
+
 def in_workers_of_a_loader(hvd, torch, n, me):
     loader = torch.utils.data.DataLoader(
         range(1), num_workers=1, collate_fn=lambda _: (hvd.rank(), hvd.size()))
@@ -213,6 +232,7 @@ def work():
     operations(hvd, torch, n, me)
     gradients(hvd, torch, n, me)
     in_workers_of_a_loader(hvd, torch, n, me)
+    timeline(hvd, torch, n, me)
     training(hvd, torch, n, me)
     training(hvd, torch, n, me, op=hvd.Adasum)
     hvd.shutdown()
@@ -220,7 +240,8 @@ def work():
 
 def test():
     from house import Job, claim
-    pyjob.job(3, pyjob.command(modules=("torch", "numpy")))
+    with tempfile.TemporaryDirectory(prefix="rg-py-") as gates:
+        pyjob.job(3, pyjob.command(modules=("torch", "numpy")), GATES=gates)
     with tempfile.TemporaryDirectory(prefix="rg-py-") as gates, \
             Job(["--min", "1", "--max", "2"],
                 pyjob.command("elastic", modules=("torch", "numpy")),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pathlib
+import subprocess
 import types
 import typing
 
+from .._abi import LIBRARY
 from .._context import current
 from .._context import init as _init
-from .._errors import Invalid
+from .._errors import Invalid, System, Unsupported
 from .._mpi import mpi_threads_supported
 from .._sets import Set
 from ._queue import Queue, handles
@@ -240,14 +243,35 @@ def is_homogeneous() -> bool:
     return ctx.local_size * ctx.host_count == ctx.size
 
 
+def _ask_agent(*words: str) -> None:
+    """`regroup timeline` on rank 0's host, for this job."""
+    if rank() != 0:
+        return
+    socket = os.environ.get("REGROUP_SOCKET")
+    if socket is None:
+        raise Unsupported("a timeline is written by an agent, and this program "
+                          "has none; start it with regroup run")
+    beside = pathlib.Path(LIBRARY).parent.parent / "bin" / "regroup"
+    program = str(beside) if beside.is_absolute() and beside.exists() \
+        else "regroup"
+    done = subprocess.run(
+        [program, "timeline", *words, pathlib.Path(socket).parent.name],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        check=False)
+    if done.returncode:
+        raise System(done.stderr.strip())
+
+
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Not there."""
+    """Begin a timeline of the workers on rank 0's host (docs/observing.md).
+    There are no cycles to mark."""
     del mark_cycles
-    raise NotImplementedError(f"no timeline is written to {file_path}")
+    _ask_agent("start", file_path)
 
 
 def stop_timeline() -> None:
-    """None was started."""
+    """End it."""
+    _ask_agent("stop")
 
 
 def _no() -> bool:
