@@ -32,6 +32,7 @@
 #include "sdk/base/params.h"
 #include "sdk/base/futex.h"
 #include "sdk/base/log.h"
+#include "sdk/base/nvtx.h"
 
 #define LOOK_NS     (10 * RG__MS)
 #define NAMED_RANKS 16
@@ -483,11 +484,13 @@ rg_status rg_state_commit(rg_state *state)
     bool is_announced = false;
     const uint64_t began_ns =
         rg__record_traces(state->ctx->record) ? rg__now_ns() : 0;
+    const uint64_t range = rg__nvtx_begin("commit", "");
     trace_commit(state, RG__SPAN_BEGINS, began_ns);
     st = commit(state, state->step + 1, &is_announced);
     if (st == RG_OK)
         st = committed(state, is_announced);
     trace_commit(state, RG__SPAN_COMMIT, began_ns);
+    rg__nvtx_end(range);
     return st;
 }
 

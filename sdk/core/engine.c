@@ -21,6 +21,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/nvtx.h"
 
 /* It polls for some rounds only (request.c); the sleep is a safety net. */
 /* ------------------------------------------------------------ life and lock */
@@ -36,6 +37,7 @@ rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)
     atomic_init(&e->references, 1);
     atomic_init(&e->wait, &rg__wait_usual);
     rg__watchdog_configure(e);
+    rg__nvtx_open();
     *engine_p = e;
     return RG_OK;
 }

@@ -44,6 +44,7 @@ struct rg_req {
     rg__op_note *note;    /* in the record; it may be another's by now */
     uint32_t note_serial; /* as long as this is its own */
     uint64_t queued_ns, begun_ns; /* for a timeline; 0: there is none */
+    uint64_t range;               /* in NVIDIA's tools; 0: there is none */
     bool is_send;
     bool is_told; /* that it takes long */
     bool is_held; /* its own memory is used by others from now on */

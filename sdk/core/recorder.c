@@ -8,6 +8,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/hash.h"
+#include "sdk/base/nvtx.h"
 #include "sdk/core/engine_parts.h"
 
 #define SHARED (RG__RECORD_LANES - 1) /* the lane of the sets beyond */
@@ -150,8 +151,17 @@ static bool is_own(const rg_req *req)
     return req->note != NULL && req->note->serial == req->note_serial;
 }
 
+static const char *kind_name(const rg_req *req)
+{
+    if (req->message != NULL)
+        return req->is_send ? "send" : "recv";
+    return rg__kind_name(req->coll.kind);
+}
+
 void rg__record_begun(rg__engine *e, rg_req *req)
 {
+    if (req->range == 0 && req->channel != NULL)
+        req->range = rg__nvtx_begin(kind_name(req), req->channel->name);
     if (e->record == NULL)
         return;
     if (is_own(req))
@@ -183,6 +193,7 @@ static void add_span(const rg__engine *e, const rg_req *req, rg_status st)
 
 void rg__record_ended(rg__engine *e, const rg_req *req, rg_status st)
 {
+    rg__nvtx_end(req->range);
     if (e->record == NULL || req->note == NULL)
         return;
     if (req->message == NULL && req->channel != NULL &&

@@ -6,6 +6,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/nvtx.h"
 
 #define FOREVER UINT64_MAX
 
@@ -54,12 +55,18 @@ static void yield_or_sleep(rg_req *req, uint64_t left, uint64_t *since_p)
 
 #define UNTIMED_ROUNDS 16 /* a wait that short is not worth a clock */
 
+typedef struct wait_note {
+    uint64_t began_ns, range; /* 0: it was short */
+} wait_note;
+
 /* Waiting shows how long a program computes, and which rank the others wait
  * for. */
-static void count_wait(rg__engine *e, uint64_t began_ns)
+static void count_wait(rg__engine *e, const wait_note *wait)
 {
+    const uint64_t began_ns = wait->began_ns;
     if (began_ns == 0)
         return;
+    rg__nvtx_end(wait->range);
     const uint64_t now_ns = rg__now_ns();
     atomic_fetch_add_explicit(&e->page->waited_ns, now_ns - began_ns,
                               memory_order_relaxed);
@@ -75,7 +82,7 @@ static void count_wait(rg__engine *e, uint64_t began_ns)
 
 /* Help until the request is done or the deadline has passed. Every call looks
  * once, even after its deadline. */
-static void help(rg_req *req, uint64_t deadline, uint64_t *began_p)
+static void help(rg_req *req, uint64_t deadline, wait_note *wait)
 {
     rg__engine *e = req->engine;
     uint32_t round = 0, rounds = 0;
@@ -88,7 +95,7 @@ static void help(rg_req *req, uint64_t deadline, uint64_t *began_p)
         const bool moved = rg__engine_help(e);
         const uint64_t left = left_until(deadline);
         if (++rounds == UNTIMED_ROUNDS)
-            *began_p = rg__now_ns();
+            *wait = (wait_note){rg__now_ns(), rg__nvtx_begin("wait", "")};
         if (left == 0) { /* maybe no other thread looks */
             rg__watchdog_look(e);
             return;
@@ -107,9 +114,9 @@ static void help(rg_req *req, uint64_t deadline, uint64_t *began_p)
 
 static void help_until_done(rg_req *req, uint64_t deadline)
 {
-    uint64_t began_ns = 0;
-    help(req, deadline, &began_ns);
-    count_wait(req->engine, began_ns);
+    wait_note wait = {0};
+    help(req, deadline, &wait);
+    count_wait(req->engine, &wait);
 }
 
 /* No lock is needed: only the waiting thread ends it. */
