@@ -18,7 +18,11 @@
 #define CLONES /* resolvers run before a sanitizer's runtime is there */
 #endif
 
+#ifdef __SANITIZE_THREAD__ /* which calls a function for each loose one */
+#define LOOSE(T) T __attribute__((may_alias))
+#else
 #define LOOSE(T) T __attribute__((aligned(1), may_alias))
+#endif
 typedef LOOSE(uint8_t) u8;
 typedef LOOSE(int8_t) i8;
 typedef LOOSE(int32_t) i32;

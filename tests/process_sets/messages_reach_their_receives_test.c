@@ -4,6 +4,7 @@
  *
  * Covers: point_to_point.c message_start.c messages.c incoming.c outgoing.c
  * message_lanes.c self.c */
+#include "tests/lib/elements.h"
 #include "tests/lib/world.h"
 
 #define MANY  200
@@ -19,24 +20,24 @@ static rg_op_params tagged(uint64_t tag)
     return (rg_op_params){.size = sizeof(rg_op_params), .tag = tag};
 }
 
-static char byte_of(int from, int to, uint64_t tag, uint64_t i)
+static pattern bytes_of(int from, int to, uint64_t tag)
 {
-    return (char)((uint64_t)from * 101 + (uint64_t)to * 31 + tag * 7 + i +
-                  (i >> 9));
+    return pattern_of_bytes((uint64_t)(from * WORLD_MAX + to) << 32 | tag);
 }
 
 static void fill(char *at, uint64_t n, int from, int to, uint64_t tag)
 {
-    for (uint64_t i = 0; i < n; i++)
-        at[i] = byte_of(from, to, tag, i);
+    const pattern p = bytes_of(from, to, tag);
+    pattern_write(&p, at, 0, n);
 }
 
 static void check(const char *at, uint64_t n, int from, int to, uint64_t tag)
 {
-    for (uint64_t i = 0; i < n; i++)
-        if (at[i] != byte_of(from, to, tag, i))
-            CHECK_FAIL("byte %llu of %llu from %d to %d differs",
-                       (unsigned long long)i, (unsigned long long)n, from, to);
+    const pattern p = bytes_of(from, to, tag);
+    const uint64_t i = pattern_wrong(&p, at, 0, n);
+    if (i < n)
+        CHECK_FAIL("byte %llu of %llu from %d to %d differs",
+                   (unsigned long long)i, (unsigned long long)n, from, to);
 }
 
 static char *room_of(uint64_t n)

@@ -5,19 +5,22 @@
 
 #define MOST ((uint64_t)150000) /* elements from one to another: many chunks */
 #define EVEN (MOST / 2 - 1)
-#define WIDE ((uint64_t)WORLD_MAX * MOST)
 
 typedef struct place {
     uint64_t counts[WORLD_MAX], places[WORLD_MAX];
 } place;
 
+/* Elements that all ranks' parts have room in. */
+static uint64_t room_of(const parts *p)
+{
+    return (uint64_t)p->n * MOST;
+}
+
 parts parts_create(const world *w)
 {
-    const parts p = {.set = rg_world(w->ctx),
-                     .n = w->n,
-                     .rank = w->index,
-                     .send = calloc(WIDE, sizeof *p.send),
-                     .recv = calloc(WIDE, sizeof *p.recv)};
+    parts p = {.set = rg_world(w->ctx), .n = w->n, .rank = w->index};
+    p.send = calloc(room_of(&p), sizeof *p.send);
+    p.recv = calloc(room_of(&p), sizeof *p.recv);
     CHECK(p.send != NULL && p.recv != NULL);
     return p;
 }
@@ -83,7 +86,7 @@ void parts_fill(const parts *p, parts_kind k)
 {
     const place out = place_of(p, k, true);
     int64_t *send = k == IN_PLACE ? p->recv : p->send;
-    memset(p->recv, 0x55, WIDE * sizeof *p->recv);
+    memset(p->recv, 0x55, room_of(p) * sizeof *p->recv);
     for (int r = 0; r < p->n; r++)
         for (uint64_t i = 0; i < out.counts[r]; i++)
             send[out.places[r] + i] = value(p->rank, r, i);
@@ -155,7 +158,7 @@ void parts_check(const parts *p, parts_kind k)
 uint64_t parts_hash(const parts *p)
 {
     uint64_t hash = 0;
-    for (uint64_t i = 0; i < WIDE; i++)
+    for (uint64_t i = 0; i < room_of(p); i++)
         hash = hash * 31 + (uint64_t)p->recv[i];
     return hash;
 }
