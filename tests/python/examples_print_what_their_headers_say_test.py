@@ -11,7 +11,8 @@ import sys
 import pyjob
 
 MODULES = {"04_mpi4py.py": "mpi4py.MPI", "06_halo.py": "mpi4py.MPI",
-           "05_torch.py": "torch", "07_horovod.py": "torch"}
+           "05_torch.py": "torch", "07_horovod.py": "torch",
+           "08_gpt.py": "torch"}
 
 
 def header(path):
