@@ -69,6 +69,8 @@ rg_status rg__call_end(rg__call *c, rg_status st, rg_req **req_p)
     if (st == RG_OK)
         return rg__group_add(c->set, &c->start, req_p);
     free(c->start.arrays);
+    if (c->set != NULL && c->params.memory != RG_DEVICE)
+        return rg__group_refuse_call(c->set, c->what, st);
     rg__group_spoil(st);
     return st;
 }

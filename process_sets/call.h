@@ -1,5 +1,6 @@
 /* The arguments of a collective, while they are checked: a mistake in them is
- * ERR_INVALID on the rank that made it, before any rank waits.
+ * ERR_INVALID on the rank that made it. The call counts as an operation,
+ * though: the others learn of it in place of their own (rg__channel_refuse).
  *
  * Threads: a call belongs to one thread. Ownership: the arrays that it makes
  * belong to the start, and are freed with it. */

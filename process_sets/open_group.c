@@ -25,7 +25,8 @@ typedef struct group {
     int n, room;
     device_op *op;
     int ops, op_room;
-    rg_status st; /* of the first call that failed */
+    rg_status st;            /* of the first call that failed, */
+    const rg__channel *told; /* and its set's, whose members know; or NULL */
     char why[512];
 } group;
 
@@ -53,6 +54,37 @@ void rg__group_spoil(rg_status st)
     mine.st = st;
     snprintf(mine.why, sizeof mine.why, "the group was not started: %s",
              rg_last_error());
+}
+
+/* A group is open, of the context of that set. */
+static rg_status refuse(rg__channel *ch, const char *what, rg_status st)
+{
+    if (mine.st != RG_OK)
+        return st;
+    rg__group_spoil(st);
+    mine.told = ch;
+    return rg__channel_refuse(ch, what, st);
+}
+
+rg_status rg__group_refuse_call(rg_set *set, const char *what, rg_status st)
+{
+    if (rg__group_is_open(set->ctx))
+        return refuse(set->channel, what, st);
+    rg__group_spoil(st);
+    return rg__channel_refuse(set->channel, what, st);
+}
+
+/* The members of each other set of the group have started theirs, too. */
+static void refuse_all(rg_status st)
+{
+    for (int i = 0; i < mine.n; i++) {
+        rg__channel *ch = rg__req_channel(mine.req[i]);
+        bool is_told = ch == mine.told;
+        for (int k = 0; k < i && !is_told; k++)
+            is_told = rg__req_channel(mine.req[k]) == ch;
+        if (!is_told)
+            rg__channel_refuse(ch, "a group", st);
+    }
 }
 
 static rg_status make_room(void)
@@ -218,6 +250,8 @@ rg_status rg_group_end(rg_ctx *ctx)
         return rg__fail(RG_ERR_INVALID,
                         "this thread has no group open; begin one with "
                         "rg_group_start");
+    if (mine.st != RG_OK)
+        refuse_all(mine.st);
     const rg_status st = start_all(mine.st);
     close_group();
     return st;
@@ -258,7 +292,7 @@ rg_status rg__group_refuse(rg_req **req_p)
                  "a form that waits, such as rg_allreduce, can't be in a "
                  "group; use rg_allreduce_start there, and wait after "
                  "rg_group_end");
-    rg__group_spoil(st);
+    refuse(rg__req_channel(*req_p), "a group", st);
     mine.n--;
     rg__engine_start_group(mine.ctx->engine, req_p, 1, st, rg_last_error());
     return rg_wait(req_p, 0);

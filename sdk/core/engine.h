@@ -110,11 +110,21 @@ typedef struct rg__start {
                          engine's, also when the start fails */
     int timeout_ms;   /* 0: no deadline */
     int *last_p;      /* JOIN: where the last rank goes, or NULL */
+    bool is_dropped;  /* its request goes when it has ended */
 } rg__start;
 
 /* Queue an operation. Any thread. */
 rg_status rg__channel_begin(rg__channel *channel, const rg__start *start,
                             rg_req **req_p);
+
+/* A call of that name was refused here with st, whose sentence is the thread's
+ * last: the other members learn that in place of the operation. Returns st, and
+ * leaves the sentence as it is. */
+rg_status rg__channel_refuse(rg__channel *channel, const char *what,
+                             rg_status st);
+
+/* Of a request that was noted. */
+rg__channel *rg__req_channel(const rg_req *req);
 
 /* A message to or from a member of the set. */
 typedef struct rg__message_start {

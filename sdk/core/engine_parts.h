@@ -46,8 +46,9 @@ struct rg_req {
     uint64_t queued_ns, begun_ns; /* for a timeline; 0: there is none */
     uint64_t range;               /* in NVIDIA's tools; 0: there is none */
     bool is_send;
-    bool is_told; /* that it takes long */
-    bool is_held; /* its own memory is used by others from now on */
+    bool is_told;    /* that it takes long */
+    bool is_held;    /* its own memory is used by others from now on */
+    bool is_dropped; /* no caller has it: it is freed where it ends */
 };
 
 struct rg__channel {

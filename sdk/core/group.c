@@ -27,6 +27,11 @@ rg_status rg__channel_note(rg__channel *ch, const rg__start *start,
     return RG_OK;
 }
 
+rg__channel *rg__req_channel(const rg_req *req)
+{
+    return req->channel;
+}
+
 bool rg__channel_has_noted(const rg__channel *ch)
 {
     return atomic_load(&ch->noted) != 0;

@@ -2,6 +2,7 @@
  * engine's lock is held in most of it. */
 #include "sdk/core/engine_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +18,11 @@
 static void finish_request(rg__engine *e, rg_req *req, rg_status st,
                            const char *why)
 {
+    const bool is_dropped = req->is_dropped; /* else it is its waiter's soon */
     for (int i = rg__run_count(req) - 1; i >= 0; i--)
         rg__req_finish(e, rg__run_at(req, i), st, why);
+    if (is_dropped)
+        rg__req_free(req);
 }
 
 void rg__req_fail_noted(rg__engine *e, rg_req *req, rg_status st,
@@ -276,7 +280,8 @@ rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
                     .channel = ch,
                     .coll = start->coll,
                     .arrays = start->arrays,
-                    .last_p = start->last_p};
+                    .last_p = start->last_p,
+                    .is_dropped = start->is_dropped};
     rg__deadline_set(req, start->timeout_ms);
     rg__engine_ref(ch->engine);
     return req;
@@ -346,6 +351,20 @@ rg_status rg__channel_begin(rg__channel *ch, const rg__start *start,
     rg__engine_wake(e, bytes);
     *req_p = req;
     return RG_OK;
+}
+
+rg_status rg__channel_refuse(rg__channel *ch, const char *what, rg_status st)
+{
+    const rg__start start = {
+        .coll = {.kind = RG__BARRIER,
+                 .tag = RG__REFUSED_TAG - (uint64_t)(int64_t)st,
+                 .what = what},
+        .is_dropped = true};
+    char why[512];
+    rg_req *req = NULL;
+    snprintf(why, sizeof why, "%s", rg_last_error());
+    rg__channel_begin(ch, &start, &req); /* if that fails, the set is closed */
+    return rg__fail(st, "%s", why);
 }
 
 rg_status rg__channel_start(rg__channel *ch, const rg__coll *coll,

@@ -48,6 +48,12 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
+static bool is_refusal(const rg__descriptor *s)
+{
+    return s->kind == RG__BARRIER && s->tag - RG__REFUSED_TAG < 256;
+}
+
+/* A refused call is a kind of its own, one for each status. */
 static uint64_t value_of(const descriptors *all, int m, field f)
 {
     const rg__descriptor *s =
@@ -55,7 +61,8 @@ static uint64_t value_of(const descriptors *all, int m, field f)
                                                (size_t)m * all->stride);
     switch (f) {
     case KIND:
-        return s->kind;
+        return is_refusal(s) ? RG__COLL_KINDS + s->tag - RG__REFUSED_TAG
+                             : s->kind;
     case TYPE:
         return s->type;
     case OP:
@@ -99,6 +106,9 @@ static void show_kind(char *text, size_t room, const descriptors *all, int m)
     const uint64_t kind = value_of(all, m, KIND);
     if (kind == RG__AGREE && value_of(all, m, TAG) == RG__STEP_TAG)
         snprintf(text, room, "the end of a step, or of fn,");
+    else if (kind > RG__COLL_KINDS)
+        snprintf(text, room, "a call that was refused (%s)",
+                 rg_status_name((rg_status)((int)RG__COLL_KINDS - (int)kind)));
     else
         show(text, room, KIND, kind);
 }
@@ -160,7 +170,7 @@ static rg_status differ(uint32_t id, const descriptors *all, field f, int m)
 {
     const uint64_t first = value_of(all, 0, f);
     const uint64_t other = value_of(all, m, f);
-    char value[2][32], ranks[2][160];
+    char value[2][80], ranks[2][160];
     show(value[0], sizeof value[0], f, first);
     show(value[1], sizeof value[1], f, other);
     if (f == KIND) {

@@ -117,6 +117,11 @@ typedef struct rg__coll {
 /* AGREE: a step ends, or fn does; the sentence about a difference says so. */
 #define RG__STEP_TAG UINT64_C(0x7374657000000000)
 
+/* BARRIER: the member's call was refused, with the status that is subtracted
+ * from it. It stands where the operation would have been, so that the others do
+ * not wait for that: ERR_MISMATCH names the member and the status. */
+#define RG__REFUSED_TAG UINT64_C(0x7265667573656400)
+
 /* rg_alloc memory of local members, mapped in this process. Filled by the
  * worker room; entries appear at any time, and go only when their owner freed
  * them or left. Looked up with the engine's lock held. */

@@ -28,6 +28,9 @@ static rg_status differ(const char *what)
     const int is_last = rank == size - 1;
     if (strcmp(what, "count") == 0)
         return rg_allreduce(set, data, result, is_last ? 5 : 4, RG_I32, RG_SUM);
+    if (strcmp(what, "refused") == 0)
+        return rg_allreduce(set, is_last ? NULL : data, result, 4, RG_I32,
+                            RG_SUM);
     if (strcmp(what, "op") == 0)
         return rg_allreduce(set, data, result, 4, RG_I32,
                             is_last ? RG_MAX : RG_SUM);
@@ -40,13 +43,21 @@ static rg_status differ(const char *what)
                    : rg_allreduce(set, data, result, 4, RG_I32, RG_SUM);
 }
 
+/* The rank whose call is refused has its own reason. */
+static int is_refused(const char *what)
+{
+    return rank == size - 1 && strcmp(what, "refused") == 0;
+}
+
 static void claim_named(const char *what)
 {
     char last[32];
     snprintf(last, sizeof last, "rank %d", size - 1);
     const char *said = rg_last_error();
     const char *field =
-        strcmp(what, "kind") == 0 ? "different operations" : what;
+        strcmp(what, "kind") == 0 || strcmp(what, "refused") == 0
+            ? "different operations"
+            : what;
     if (strstr(said, field) == NULL || strstr(said, last) == NULL)
         CHECK_FAIL("\"%s\" names not %s or not %s", said, field, last);
 }
@@ -54,8 +65,10 @@ static void claim_named(const char *what)
 static void named_first(const char *what)
 {
     memset(result, 0x11, sizeof result);
-    CHECK_STATUS(differ(what), RG_ERR_MISMATCH);
-    claim_named(what);
+    CHECK_STATUS(differ(what),
+                 is_refused(what) ? RG_ERR_INVALID : RG_ERR_MISMATCH);
+    if (!is_refused(what))
+        claim_named(what);
     CHECK_EQ(result[0], 0x11111111);
     sum();
 }
@@ -85,6 +98,10 @@ static void named_late(const char *what)
 {
     const time_t until = time(NULL) + 30;
     rg_status st = differ(what);
+    if (is_refused(what)) {
+        CHECK_STATUS(st, RG_ERR_INVALID);
+        st = RG_OK;
+    }
     while (st == RG_OK && time(NULL) < until)
         st = rg_barrier(set);
     CHECK_STATUS(st, RG_ERR_MISMATCH);
@@ -134,8 +151,8 @@ int main(int argc, char **argv)
     CHECK_OK(rg_set_create(ctx, ranks, size, NULL, &set));
     sum();
     if (strcmp(getenv("REGROUP_CHECK"), "each") == 0) {
-        static const char *const all[] = {"count", "op", "type", "root",
-                                          "kind"};
+        static const char *const all[] = {"count", "op",   "type",
+                                          "root",  "kind", "refused"};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             named_first(all[i]);
         named_out_of_step();

@@ -455,10 +455,13 @@ typedef struct rg_op_params {
  *
  * ERR_INVALID: there is no generation yet (call it inside rg_run's fn), a NULL
  * buffer with count > 0, an unknown type, or an op that the type does not have;
- * returned at once, on the calling rank only.
- * ERR_MISMATCH: members started different operations, or one rank sends another
- * count than its peer receives; every member gets it, no byte was written, and
- * the set stays usable.
+ * returned at once. So is ERR_MEMORY. A call that is refused on one rank counts
+ * as an operation there: the other members, which have started theirs, do not
+ * wait for it but get ERR_MISMATCH, which names the rank and its status. On
+ * device memory (NCCL) they do wait, until their deadline.
+ * ERR_MISMATCH: members started different operations, one rank's call was
+ * refused, or one rank sends another count than its peer receives; every member
+ * gets it, no byte was written, and the set stays usable.
  * ERR_PEER_LOST, ERR_HOSTS_CHANGED: return it from fn. The contents of buffers
  * in flight are undefined.
  *
