@@ -83,10 +83,17 @@ rg_deb(tools regroup admin
     "This package has the command regroup, a systemd unit for the agent of a
 host, the documentation and the examples."
     RECOMMENDS etcd-server SUGGESTS "libregroup-dev, python3-regroup")
+if(TARGET regroup_fast) # where the package looks for it
+    set(is_all "")
+    install(TARGETS regroup_fast COMPONENT python
+            DESTINATION lib/python3/dist-packages/regroup/lib)
+else()
+    set(is_all ALL)
+endif()
 rg_deb(python python3-regroup python
     "elastic jobs and process sets: the Python package"
     "This package has the module regroup for Python 3."
-    ALL DEPENDS "python3 (>= 3.10), ${library} (>= ${PROJECT_VERSION})"
+    ${is_all} DEPENDS "python3 (>= 3.10), ${library} (>= ${PROJECT_VERSION})"
     RECOMMENDS "python3-numpy, regroup" SUGGESTS python3-mpi4py)
 install(DIRECTORY sdk/python/regroup COMPONENT python
         DESTINATION lib/python3/dist-packages

@@ -33,6 +33,7 @@ su user -c ./hello -s /bin/sh 2>/dev/null || su - user -c ./hello
 step "the Python package"
 install $(deb python3-regroup) python3-numpy
 su - user -c 'regroup run -n 2 python3 /usr/share/doc/regroup/examples/python/01_hello.py'
+su - user -c 'python3 -c "import regroup; assert regroup._sets.fast is not None"'
 
 for mpi in openmpi mpich; do
     [ -n "$(ls build/deb/libregroup-mpi-"$mpi"0_*.deb 2>/dev/null)" ] || continue
