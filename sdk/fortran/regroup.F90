@@ -57,6 +57,30 @@ module regroup_base
         type(c_ptr) :: handle = c_null_ptr
     end type
 
+    type, public :: rg_reducer
+        type(c_ptr) :: handle = c_null_ptr
+    end type
+    type, public :: rg_parts
+        type(c_ptr) :: handle = c_null_ptr
+    end type
+
+    ! Elements of RG_MINLOC and RG_MAXLOC.
+    type, bind(C), public :: rg_pair_f32
+        real(c_float) :: value
+        integer(c_int32_t) :: index
+    end type
+    type, bind(C), public :: rg_pair_f64
+        real(c_double) :: value
+        integer(c_int32_t) :: index
+    end type
+    type, bind(C), public :: rg_pair_i32
+        integer(c_int32_t) :: value, index
+    end type
+    type, bind(C), public :: rg_pair_i64
+        integer(c_int64_t) :: value
+        integer(c_int32_t) :: index
+    end type
+
     ! Structures of regroup.h. The library is told their size; a program leaves
     ! bytes as it is: rg_buffer_params(kind=RG_LOCAL, replicas=1).
     type, bind(C) :: rg_params
@@ -96,6 +120,19 @@ module regroup_base
         type(c_ptr) :: stream = c_null_ptr
     end type
 
+    type, bind(C), public :: rg_reducer_params
+        integer(c_size_t) :: bytes = 56
+        integer(c_int) :: sum = 0
+        integer(c_int) :: may_miss = 0
+        integer(c_int64_t) :: bucket_bytes = 0
+        real(c_double) :: scale = 0
+        integer(c_int) :: compression = 0
+        integer(c_int) :: error_feedback = 0
+        real(c_double) :: top_k = 0
+        integer(c_int) :: adasum = 0
+        integer(c_int) :: deterministic = 0
+    end type
+
     ! What rg_run and others call; c_funloc(fn) is what they take. The handle
     ! that fn gets becomes a state again with rg_state(handle).
     abstract interface
@@ -121,11 +158,16 @@ module regroup_base
         rg_wait, rg_test, rg_group_start, rg_group_end, rg_state_create, &
         rg_state_destroy, rg_state_add, rg_state_commit, rg_step_end, &
         rg_state_step, rg_state_resume, rg_state_load, rg_state_save, &
-        rg_stop, rg_run, rg_exit_code, rg_last_error, rg_status_name, &
+        rg_stop, rg_run, rg_next, rg_barrier_start, rg_reducer_create, &
+        rg_reducer_destroy, rg_reducer_start_step, rg_reducer_ready, &
+        rg_reducer_finish, rg_parts_count, rg_parts_bytes, rg_parts_read, &
+        rg_exit_code, rg_last_error, rg_status_name, &
         rg_status_text
     ! For the modules beside this one.
     public :: done, refuse, fits, c_string, describe, rg_params, &
-        rg_set_params
+        rg_set_params, have_parts, root_of, with_tag, wait_if_started
+    integer, parameter, public :: PART_IS_ALL = 0, SEND_HAS_PARTS = 1, &
+        RECV_HAS_PARTS = 2, BOTH_HAVE_PARTS = 3
 
     interface rg_state_add
         module procedure state_add_bytes
@@ -154,6 +196,11 @@ module regroup_base
     procedure(of_handle), bind(C, name="rg_set_rank") :: c_set_rank
     procedure(of_handle), bind(C, name="rg_set_size") :: c_set_size
     procedure(of_handle), bind(C, name="rg_barrier") :: c_barrier
+    procedure(of_handle), bind(C, name="rg_parts_count") :: c_parts_count
+    procedure(of_handle), bind(C, name="rg_reducer_start_step") :: &
+        c_reducer_start_step
+    procedure(of_handle), bind(C, name="rg_reducer_finish") :: &
+        c_reducer_finish
     procedure(of_handle), bind(C, name="rg_group_start") :: c_group_start
     procedure(of_handle), bind(C, name="rg_group_end") :: c_group_end
     procedure(of_handle), bind(C, name="rg_state_commit") :: c_state_commit
@@ -256,6 +303,56 @@ module regroup_base
             import
             type(c_ptr), value :: state, dir
             type(rg_save_params), intent(in) :: params
+            integer(c_int) :: st
+        end function
+        function c_next(state, st) result(goes_on) bind(C, name="rg_next")
+            import
+            type(c_ptr), value :: state
+            integer(c_int), intent(inout) :: st
+            integer(c_int) :: goes_on
+        end function
+        function c_barrier_start(set, params, request) result(st) &
+            bind(C, name="rg_barrier_start")
+            import
+            type(c_ptr), value :: set
+            type(rg_op_params), intent(in), optional :: params
+            type(c_ptr), intent(inout) :: request
+            integer(c_int) :: st
+        end function
+        function c_reducer_create(set, params, reducer) result(st) &
+            bind(C, name="rg_reducer_create")
+            import
+            type(c_ptr), value :: set
+            type(rg_reducer_params), intent(in), optional :: params
+            type(c_ptr), intent(inout) :: reducer
+            integer(c_int) :: st
+        end function
+        subroutine c_reducer_destroy(reducer) &
+            bind(C, name="rg_reducer_destroy")
+            import
+            type(c_ptr), value :: reducer
+        end subroutine
+        function c_reducer_ready(reducer, index) result(st) &
+            bind(C, name="rg_reducer_ready")
+            import
+            type(c_ptr), value :: reducer
+            integer(c_int), value :: index
+            integer(c_int) :: st
+        end function
+        function c_parts_bytes(parts, i, bytes) result(st) &
+            bind(C, name="rg_parts_bytes")
+            import
+            type(c_ptr), value :: parts
+            integer(c_int), value :: i
+            integer(c_size_t), intent(inout) :: bytes
+            integer(c_int) :: st
+        end function
+        function c_parts_read(parts, i, begin, n, to) result(st) &
+            bind(C, name="rg_parts_read")
+            import
+            type(c_ptr), value :: parts, to
+            integer(c_int), value :: i
+            integer(c_size_t), value :: begin, n
             integer(c_int) :: st
         end function
         function c_run(state, fn, arg) result(st) bind(C, name="rg_run")
@@ -548,6 +645,74 @@ contains
         call done(c_barrier(set%handle), ierr)
     end subroutine
 
+    subroutine rg_barrier_start(set, request, params, ierr)
+        type(rg_set), intent(in) :: set
+        type(rg_request), intent(inout) :: request
+        type(rg_op_params), intent(in), optional :: params
+        integer, intent(out), optional :: ierr
+        call done(c_barrier_start(set%handle, params, request%handle), ierr)
+    end subroutine
+
+    ! Whether send and recv have what an operation of that shape needs, at the
+    ! root alone if that is not -1; count is what the C function takes.
+    function have_parts(what, shape, set, root, sends, recvs, count, ierr) &
+        result(they_do)
+        character(len=*), intent(in) :: what
+        integer, intent(in) :: shape, root
+        type(rg_set), intent(in) :: set
+        integer(c_int64_t), intent(in) :: sends, recvs
+        integer(c_int64_t), intent(out) :: count
+        integer, intent(out), optional :: ierr
+        logical :: they_do
+        integer(c_int64_t) :: n
+        n = max(rg_set_size(set), 1)
+        count = sends
+        if (shape == SEND_HAS_PARTS) count = recvs
+        if (shape == BOTH_HAVE_PARTS) count = sends / n
+        they_do = shape /= BOTH_HAVE_PARTS .or. count * n == sends
+        if (.not. they_do) call refuse(what // ": send can't be cut into " // &
+            "equal parts for all members", ierr)
+        if (.not. they_do .or. .not. is_for_me(set, root)) return
+        select case (shape)
+        case (PART_IS_ALL)
+            they_do = fits(what // ": recv", recvs, count, ierr)
+        case (SEND_HAS_PARTS)
+            they_do = fits(what // ": send", sends, count * n, ierr)
+        case default
+            they_do = fits(what // ": recv", recvs, count * n, ierr)
+        end select
+    end function
+
+    logical function is_for_me(set, root)
+        type(rg_set), intent(in) :: set
+        integer, intent(in) :: root
+        is_for_me = root == -1
+        if (.not. is_for_me) is_for_me = rg_set_rank(set) == root
+    end function
+
+    integer function root_of(params)
+        type(rg_op_params), intent(in), optional :: params
+        root_of = 0
+        if (present(params)) root_of = params%root
+    end function
+
+    type(rg_op_params) function with_tag(tag)
+        integer(int64), intent(in), optional :: tag
+        if (present(tag)) with_tag%tag = tag
+    end function
+
+    ! What follows a start that returned st.
+    subroutine wait_if_started(request, st, ierr)
+        type(rg_request), intent(inout) :: request
+        integer, intent(in) :: st
+        integer, intent(out), optional :: ierr
+        if (st == RG_OK) then
+            call rg_wait(request, ierr)
+        else
+            call report(st, ierr)
+        end if
+    end subroutine
+
     subroutine rg_wait(request, ierr)
         type(rg_request), intent(inout) :: request
         integer, intent(out), optional :: ierr
@@ -667,6 +832,76 @@ contains
         call done(c_stop(state%handle), ierr)
     end subroutine
 
+    ! rg_run as a loop: do while (rg_next(state, st)); st is RG_OK before the
+    ! first call, and holds in the body what fn would return.
+    logical function rg_next(state, st)
+        type(rg_state), intent(in) :: state
+        integer, intent(inout) :: st
+        rg_next = c_next(state%handle, st) /= 0
+    end function
+
+    ! ------------------------------------------------------------ reducer
+
+    subroutine rg_reducer_create(set, reducer, params, ierr)
+        type(rg_set), intent(in) :: set
+        type(rg_reducer), intent(inout) :: reducer
+        type(rg_reducer_params), intent(in), optional :: params
+        integer, intent(out), optional :: ierr
+        call done(c_reducer_create(set%handle, params, reducer%handle), ierr)
+    end subroutine
+
+    subroutine rg_reducer_destroy(reducer)
+        type(rg_reducer), intent(inout) :: reducer
+        call c_reducer_destroy(reducer%handle)
+        reducer%handle = c_null_ptr
+    end subroutine
+
+    subroutine rg_reducer_start_step(reducer, ierr)
+        type(rg_reducer), intent(in) :: reducer
+        integer, intent(out), optional :: ierr
+        call done(c_reducer_start_step(reducer%handle), ierr)
+    end subroutine
+
+    subroutine rg_reducer_ready(reducer, index, ierr)
+        type(rg_reducer), intent(in) :: reducer
+        integer, intent(in) :: index
+        integer, intent(out), optional :: ierr
+        call done(c_reducer_ready(reducer%handle, index), ierr)
+    end subroutine
+
+    subroutine rg_reducer_finish(reducer, ierr)
+        type(rg_reducer), intent(in) :: reducer
+        integer, intent(out), optional :: ierr
+        call done(c_reducer_finish(reducer%handle), ierr)
+    end subroutine
+
+    ! ----------------------------------- parts of a LOCAL buffer, from before
+    ! What rg_buffer_params%redistribute gets becomes rg_parts(handle).
+
+    integer function rg_parts_count(parts)
+        type(rg_parts), intent(in) :: parts
+        rg_parts_count = c_parts_count(parts%handle)
+    end function
+
+    subroutine rg_parts_bytes(parts, i, bytes, ierr)
+        type(rg_parts), intent(in) :: parts
+        integer, intent(in) :: i
+        integer(c_size_t), intent(out) :: bytes
+        integer, intent(out), optional :: ierr
+        bytes = 0
+        call done(c_parts_bytes(parts%handle, i, bytes), ierr)
+    end subroutine
+
+    ! n bytes of part i from begin on, to c_loc(x).
+    subroutine rg_parts_read(parts, i, begin, n, to, ierr)
+        type(rg_parts), intent(in) :: parts
+        integer, intent(in) :: i
+        integer(c_size_t), intent(in) :: begin, n
+        type(c_ptr), intent(in) :: to
+        integer, intent(out), optional :: ierr
+        call done(c_parts_read(parts%handle, i, begin, n, to), ierr)
+    end subroutine
+
     subroutine rg_run(state, fn, arg, ierr)
         type(rg_state), intent(in) :: state
         procedure(rg_train_fn) :: fn
@@ -714,6 +949,46 @@ end module
 #define CODE RG_I64
 #define BYTES 8
 #include "elements.inc"
+#undef MODULE
+#undef ELEMENT
+#undef CODE
+#undef BYTES
+
+#define MODULE regroup_pair_f32
+#define ELEMENT type(rg_pair_f32)
+#define CODE RG_F32_I32
+#define BYTES 8
+#include "elements.inc"
+#undef MODULE
+#undef ELEMENT
+#undef CODE
+#undef BYTES
+
+#define MODULE regroup_pair_f64
+#define ELEMENT type(rg_pair_f64)
+#define CODE RG_F64_I32
+#define BYTES 16
+#include "elements.inc"
+#undef MODULE
+#undef ELEMENT
+#undef CODE
+#undef BYTES
+
+#define MODULE regroup_pair_i32
+#define ELEMENT type(rg_pair_i32)
+#define CODE RG_I32_I32
+#define BYTES 8
+#include "elements.inc"
+#undef MODULE
+#undef ELEMENT
+#undef CODE
+#undef BYTES
+
+#define MODULE regroup_pair_i64
+#define ELEMENT type(rg_pair_i64)
+#define CODE RG_I64_I32
+#define BYTES 16
+#include "elements.inc"
 
 module regroup
     use regroup_base
@@ -721,7 +996,12 @@ module regroup
     use regroup_real64
     use regroup_int32
     use regroup_int64
+    use regroup_pair_f32
+    use regroup_pair_f64
+    use regroup_pair_i32
+    use regroup_pair_i64
     implicit none
     private :: done, refuse, fits, c_string, describe, rg_params, &
-        rg_set_params
+        rg_set_params, have_parts, root_of, with_tag, wait_if_started, &
+        PART_IS_ALL, SEND_HAS_PARTS, RECV_HAS_PARTS, BOTH_HAVE_PARTS
 end module

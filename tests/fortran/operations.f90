@@ -39,6 +39,10 @@ program operations
     call reductions
     call exchanges
     call started
+    call started_parts
+    call messages
+    call pairs
+    call reduced_by_a_reducer
     call rows_of_integers(ctx)
     call mistakes
     call rg_barrier(world)
@@ -173,6 +177,105 @@ contains
         call rg_wait(requests(2))
         call claim(all(scaled == 2.0 ** size_of_world) .and. &
             all_ranks(1) == size_of_world - 1, "operations of a group")
+    end subroutine
+
+    ! Rank 1 is the root, by params.
+    subroutine started_parts
+        integer(int32), target :: own(3), all_ranks(3 * size_of_world)
+        integer(int32), target :: back(3 * size_of_world), root_sum(3)
+        integer(int32), target :: mine(3), gathered(3 * size_of_world)
+        integer(int32), target :: scattered(3)
+        type(rg_request) :: requests(7)
+        type(rg_op_params) :: at_1
+        integer :: i, j
+        at_1 = rg_op_params(root=1)
+        own = [(10 * rank + i, i = 1, 3)]
+        all_ranks = [((10 * j + i, i = 1, 3), j = 0, size_of_world - 1)]
+        gathered = 0
+        call rg_reduce_start(world, own, root_sum, RG_SUM, requests(1), at_1)
+        call rg_reduce_scatter_start(world, all_ranks, mine, RG_SUM, &
+            requests(2))
+        call rg_allgather_start(world, own, back, requests(3))
+        call rg_gather_start(world, own, gathered, requests(4), at_1)
+        call rg_scatter_start(world, all_ranks, scattered, requests(5), at_1)
+        call rg_barrier_start(world, requests(6))
+        do i = 1, 6
+            call rg_wait(requests(i))
+        end do
+        call claim(all_equal(back, all_ranks), "allgather_start")
+        call claim(all_equal(mine, size_of_world * own), &
+            "reduce_scatter_start")
+        call claim(all_equal(scattered, own), "scatter_start")
+        if (rank == 1) then
+            call claim(all_equal(gathered, all_ranks), "gather_start")
+            call claim(all_equal(root_sum, [(5 * size_of_world * &
+                (size_of_world - 1) + i * size_of_world, i = 1, 3)]), &
+                "reduce_start")
+        end if
+        call rg_alltoall_start(world, all_ranks, back, requests(7))
+        call rg_wait(requests(7))
+        call claim(all_equal(back, [((10 * rank + i, i = 1, 3), &
+            j = 1, size_of_world)]), "alltoall_start")
+    end subroutine
+
+    ! Around the ring: each rank sends what has its rank.
+    subroutine messages
+        real(real64), target :: own(5), theirs(6)
+        type(rg_request) :: requests(2)
+        integer(int64) :: got
+        integer :: right, left
+        right = mod(rank + 1, size_of_world)
+        left = mod(rank + size_of_world - 1, size_of_world)
+        own = rank
+        got = 0
+        call rg_recv_start(world, theirs, left, requests(1), got, &
+            rg_op_params(tag=9))
+        call rg_send_start(world, own, right, requests(2), &
+            rg_op_params(tag=9))
+        call rg_wait(requests(1))
+        call rg_wait(requests(2))
+        call claim(got == 5 .and. all(theirs(:5) == left), "recv_start")
+        if (rank == 0) call rg_send(world, own + 7, 1, tag=3_int64)
+        if (rank == 1) then
+            call rg_recv(world, theirs, 0, tag=3_int64, got=got)
+            call claim(got == 5 .and. all(theirs(:5) == 7), "recv")
+        end if
+    end subroutine
+
+    ! The largest value is that of rank 1, the least that of rank 0, twice.
+    subroutine pairs
+        type(rg_pair_f64) :: own(2), best(2)
+        type(rg_pair_i32) :: n, least
+        own = rg_pair_f64(merge(3.5_real64, real(rank, real64) / 10, &
+            rank == 1), rank + 40)
+        call rg_allreduce(world, own, best, RG_MAXLOC)
+        call claim(all(best%value == 3.5_real64) .and. &
+            all(best%index == 41), "MAXLOC")
+        n = rg_pair_i32(5, size_of_world - rank)
+        call rg_reduce(world, n, least, RG_MINLOC, 1)
+        if (rank == 1) call claim(least%value == 5 .and. least%index == 1, &
+            "MINLOC of equal values is the lowest index")
+    end subroutine
+
+    subroutine reduced_by_a_reducer
+        real(real32), target :: weights(100), bias(3)
+        type(rg_reducer) :: reducer
+        integer :: i, first, second
+        call rg_reducer_create(world, reducer, rg_reducer_params(sum=1))
+        call rg_reducer_add(reducer, "weights", weights, first)
+        call rg_reducer_add(reducer, "bias", bias, second)
+        do i = 1, 3
+            weights = i * rank
+            bias = 1
+            call rg_reducer_start_step(reducer)
+            call rg_reducer_ready(reducer, second)
+            call rg_reducer_ready(reducer, first)
+            call rg_reducer_finish(reducer)
+            call claim(all(weights == i * size_of_world * &
+                (size_of_world - 1) / 2) .and. all(bias == size_of_world), &
+                "sums of a reducer")
+        end do
+        call rg_reducer_destroy(reducer)
     end subroutine
 
     subroutine mistakes

@@ -1,6 +1,7 @@
 ! An elastic program: its fn is called again after each change of membership,
 ! and total is then that of the last commit: 1 + 2 + ... + step. It ends when
-! the file of its argument is there; without an argument it forgets ierr.
+! the file of its argument is there; without an argument it forgets ierr. With a
+! second one it is a loop of rg_next.
 module training
     use, intrinsic :: iso_c_binding
     use, intrinsic :: iso_fortran_env
@@ -53,7 +54,14 @@ program train_main
     call rg_init(ctx, elastic=.true.)
     call rg_state_create(ctx, state)
     call rg_state_add(state, "total", total)
-    call rg_run(state, train, c_loc(path), ierr)
+    if (command_argument_count() < 2) then
+        call rg_run(state, train, c_loc(path), ierr)
+    else
+        ierr = RG_OK
+        do while (rg_next(state, ierr))
+            ierr = train(state%handle, c_loc(path))
+        end do
+    end if
     if (ierr == RG_OK) write (output_unit, "(a,i0,a,f0.1)") "step ", &
         rg_state_step(state), " total ", total
     if (ierr /= RG_OK) write (error_unit, "(a)") rg_last_error()
