@@ -68,7 +68,7 @@ static rg__advance_fn choose(const rg__native *c)
 /* Does the operation in flight go to other hosts? */
 static bool crosses(const rg__native *c)
 {
-    return c->inter != NULL && !c->is_local;
+    return !rg__shm_stays(c);
 }
 
 /* The root among the members on this host. */
@@ -126,9 +126,7 @@ static void begin(rg__native *c, const rg__coll *coll, uint64_t index)
     c->ops++;
     c->collected = 0;
     c->advance = NULL;
-    c->in = c->out = c->done = c->last = 0;
-    c->at = 0;
-    c->peer = 0;
+    rg__shm_rewind(c);
     if (rg__pairwise_has(coll->kind))
         rg__pairwise_begin(c);
     if (crosses(c))

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/proof.h"
 #include "sdk/base/shm.h"
 
 static void close_shared(rg__shared *sh)
@@ -204,6 +205,9 @@ static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
     sh->size = boot->size;
     sh->local_size = boot->local_size;
     sh->mappings = boot->mappings;
+    if (rg__random_bytes(&sh->proof, sizeof sh->proof) == RG_OK &&
+        boot->local_size <= sysconf(_SC_NPROCESSORS_ONLN))
+        sh->pid = (uint32_t)getpid();
     rg_status st = note_members(sh, boot);
     if (st == RG_OK)
         st = map_shared(sh, boot->control_fd);

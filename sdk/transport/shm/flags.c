@@ -36,6 +36,14 @@ void rg__shm_post_end(rg__native *c)
     rg__shm_ring(c);
 }
 
+void rg__shm_rewind(rg__native *c)
+{
+    c->in = c->out = c->done = c->last = 0;
+    c->at = 0;
+    c->peer = 0;
+    c->has_failed = c->is_seen = false;
+}
+
 bool rg__shm_posted(const rg__native *c, int m, rg__flag which, uint32_t step)
 {
     const uint64_t seq = atomic_load_explicit(

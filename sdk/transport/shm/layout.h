@@ -36,9 +36,13 @@
 #define STAGE_BYTES  ((size_t)256 << 10)
 #define STAGES       4
 
+#define RG__READ UINT32_MAX /* at: an address in the process pid (read.c) */
+
 typedef struct rg__where { /* 0: private memory, else the owner's segment */
     uint64_t send_at, recv_at;
     uint32_t send_segment, recv_segment;
+    uint64_t proof, proof_at; /* a random number, and where pid has it */
+    uint32_t pid, spare;
 } rg__where;
 
 /* What a member posts: its descriptor, with its data, or where they lie. */
@@ -61,7 +65,9 @@ typedef struct rg__entry {
 typedef struct rg__flags {
     _Alignas(128) _Atomic uint64_t in; /* my data lie in my slot */
     _Atomic uint64_t out;              /* my slice of the result does */
-    _Atomic uint64_t done; /* I need no other member's slot any more */
+    _Atomic uint64_t done;   /* I need no other member's slot any more */
+    _Atomic uint64_t failed; /* the last step of an operation in which I could
+                                not read what I need; before done */
 } rg__flags;
 
 typedef struct rg__mailbox {

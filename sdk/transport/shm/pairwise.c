@@ -10,6 +10,7 @@
  *   all streams <= SMALL_BYTES              read the slots
  *   otherwise, for each stream:
  *     sent from rg_alloc memory             read there
+ *     parts of RG__READ_MIN and more        read by the kernel (read.c)
  *     else                                  in steps through its owner's
  *                                           staging slots (staged.c)
  *
@@ -193,7 +194,7 @@ static bool is_in_place(const rg__native *c)
 
 static void describe(const rg__native *c, rg__where *w)
 {
-    uint64_t end = 0;
+    uint64_t end = 0, most = 0;
     memset(w, 0, sizeof *w);
     for (int to = 0; to < c->n; to++) {
         const uint64_t bytes = my_part_bytes(c, to);
@@ -201,11 +202,13 @@ static void describe(const rg__native *c, rg__where *w)
             rg__pairwise_send_at(&c->coll, c->rank, to) * element(c);
         if (bytes > 0 && at + bytes > end)
             end = at + bytes;
+        if (to != c->rank && bytes > most)
+            most = bytes;
     }
     if (end > 0 && is_in_place(c))
         w->recv_segment = IN_PLACE;
     else if (end > 0)
-        rg__zero_copy_describe_send(c, end, w);
+        rg__zero_copy_describe_send(c, end, most, w);
 }
 
 rg_status rg__pairwise_make(rg__native *c)
@@ -322,7 +325,8 @@ static rg_status copy_direct(rg__native *c)
         const uint64_t left = bytes - c->at;
         const size_t now =
             left < RG__WORK_BYTES ? (size_t)left : RG__WORK_BYTES;
-        rg__copy(place_of(c, m) + c->at, from + c->at, now);
+        rg__read_take(c, m, c->posting[m].at.send_segment,
+                      place_of(c, m) + c->at, from + c->at, now);
         c->at += now;
         c->base.moves++;
         if (c->at < bytes)
@@ -385,8 +389,10 @@ static void take_step(rg__native *c)
 }
 
 /* Others may still read my memory. */
-static rg_status await_readers(const rg__native *c)
+static rg_status await_readers(rg__native *c)
 {
+    if (rg__read_is_used(c))
+        return rg__read_end(c);
     return c->posting[c->rank].at.send_segment == 0 ||
                    rg__shm_all_posted(c, FLAG_DONE, c->last)
                ? RG_OK
@@ -410,7 +416,7 @@ static rg_status advance_large(rg__native *c)
             return st;
         c->out = 1;
         c->base.moves++;
-        rg__shm_post_end(c);
+        rg__read_post(c);
     }
     return await_readers(c);
 }

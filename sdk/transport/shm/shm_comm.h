@@ -12,7 +12,8 @@
  *   <= SMALL_BYTES                       read the small slots (inline.c)
  *   all in rg_alloc memory (broadcast:   read there (zero_copy.c)
  *   the root's; reduce: all and root's)
- *   otherwise                            through staging (staged.c)
+ *   a broadcast, an allgather            read by the kernel (read.c)
+ *   otherwise, or where that fails       through staging (staged.c)
  *
  * Two parity slots per mailbox are enough: a member rewrites a slot in
  * operation q + 2, after it saw every descriptor of q + 1, and a member posts
@@ -42,6 +43,8 @@ typedef struct rg__shared {
     rg__member_id *member; /* by rank; owned, as what follows */
     uint32_t *host;        /* by rank */
     int *local_rank;       /* by rank: on its host */
+    uint64_t proof;        /* read.c; a random number */
+    uint32_t pid;          /* mine; 0: nobody may read here */
     rg__tenant *tenant;    /* by area */
     const rg__mappings *mappings;
     rg__net *net;           /* owned; NULL: all on one host */
@@ -57,6 +60,8 @@ typedef struct rg__local {
     rg__bell *bell;
     char *from, *to;    /* rg_alloc memory in this process (zero_copy.c) */
     uint32_t lacks_map; /* operation whose memory has not arrived here; 0 */
+    uint32_t read_in;   /* the last operation in which I read its memory, */
+    uint32_t pid;       /* of this process, which has proven to be it; 0 */
 } rg__local;
 
 typedef struct rg__inter rg__inter;
@@ -90,13 +95,24 @@ struct rg__native {
     int root;               /* among the local members, -1: elsewhere */
     uint64_t bytes;         /* of one member's data */
     int collected;          /* members whose descriptor was read */
-    rg__advance_fn advance; /* NULL until all descriptors are read */
+    rg__advance_fn advance; /* NULL until all descriptors are read; and when
+                               they have changed (read.c) */
+
+    bool is_staged;  /* for the comm's life: a read has failed */
+    bool has_failed; /* in this operation, here; */
+    bool is_seen;    /* all members have read what they need */
 
     uint32_t in, out, done; /* steps of this operation finished by me */
     uint32_t last;          /* how many it has */
     uint64_t at;            /* position within the current step */
     int peer;               /* likewise */
 };
+
+/* Does the operation in flight stay on this host? */
+static inline bool rg__shm_stays(const rg__native *c)
+{
+    return c->inter == NULL || c->is_local;
+}
 
 /* Of a world rank on this host. */
 static inline rg__bell_line *rg__shm_bell_line(const rg__shared *sh, int rank)
@@ -112,6 +128,8 @@ void rg__shm_post_end(rg__native *c);
 bool rg__shm_all_posted(const rg__native *c, rg__flag which, uint32_t step);
 bool rg__shm_posted(const rg__native *c, int m, rg__flag which, uint32_t step);
 void rg__shm_ring(rg__native *c);
+/* The operation in flight has not moved anything. */
+void rg__shm_rewind(rg__native *c);
 static inline char *rg__shm_small(const rg__native *c, int m)
 {
     return c->member[m].small + (c->ops & 1) * SMALL_BYTES;
@@ -153,15 +171,30 @@ bool rg__zero_copy_is_possible(const rg__native *c);
 rg_status rg__zero_copy_locate_all(rg__native *c);
 rg_status rg__zero_copy_locate_to(rg__native *c, int m);
 void rg__zero_copy_describe(const rg__native *c, rg__where *w);
-/* The same for what is sent alone, of that many bytes. */
+/* The same for what is sent alone, of that many bytes; part: to each. */
 void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
-                                 rg__where *w);
+                                 uint64_t part, rg__where *w);
 /* Where bytes of what m sends are, `at` behind its begin. */
 rg_status rg__zero_copy_locate_part(const rg__native *c, int m, uint64_t at,
                                     uint64_t bytes, const char **from_p);
 rg_status rg__zero_copy_allreduce(rg__native *c); /* and the other reductions */
 rg_status rg__zero_copy_broadcast(rg__native *c);
 rg_status rg__zero_copy_allgather(rg__native *c);
+
+/* read.c */
+#define RG__READ_MIN ((uint64_t)32 << 10) /* of a part; below, staging wins */
+/* Name p where it is private, and others may read parts of so many bytes. */
+void rg__read_describe(const rg__native *c, const void *p, uint64_t part,
+                       uint32_t *segment_p, uint64_t *at_p, rg__where *w);
+/* May a posting say RG__READ? Only where nothing is added up, on one host. */
+bool rg__read_is_possible(const rg__native *c);
+bool rg__read_is_used(const rg__native *c);
+/* Copy, or read, what member m has named so. */
+void rg__read_take(rg__native *c, int m, uint32_t segment, void *to,
+                   const void *from, size_t bytes);
+/* I have read what I need; then until it counts. */
+void rg__read_post(rg__native *c);
+rg_status rg__read_end(rg__native *c);
 
 /* staged.c */
 rg_status rg__staged_allreduce(rg__native *c);

@@ -43,19 +43,26 @@ void rg__zero_copy_describe(const rg__native *c, rg__where *w)
     memset(w, 0, sizeof *w);
     if (c->coll.kind == RG__BROADCAST) {
         w->recv_segment = name_place(c, c->coll.recv, c->bytes, &w->recv_at);
+        if (c->root == c->rank)
+            rg__read_describe(c, c->coll.recv, c->bytes, &w->recv_segment,
+                              &w->recv_at, w);
         return;
     }
     if (!is_in_the_way(c))
         w->send_segment = name_place(c, c->coll.send, c->bytes, &w->send_at);
+    if (!is_in_the_way(c))
+        rg__read_describe(c, c->coll.send, c->bytes, &w->send_segment,
+                          &w->send_at, w);
     if (c->coll.kind == RG__ALLREDUCE ||
         (c->coll.kind == RG__REDUCE && c->root == c->rank))
         w->recv_segment = name_place(c, c->coll.recv, c->bytes, &w->recv_at);
 }
 
 void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
-                                 rg__where *w)
+                                 uint64_t part, rg__where *w)
 {
     w->send_segment = name_place(c, c->coll.send, bytes, &w->send_at);
+    rg__read_describe(c, c->coll.send, part, &w->send_segment, &w->send_at, w);
 }
 
 /* Does the sum go to member m's memory? */
@@ -81,6 +88,10 @@ bool rg__zero_copy_is_possible(const rg__native *c)
 static rg_status locate(const rg__native *c, int m, uint32_t segment,
                         uint64_t at, uint64_t bytes, char **p_p)
 {
+    if (segment == RG__READ && rg__read_is_possible(c)) {
+        *p_p = (char *)(uintptr_t)at;
+        return RG_OK;
+    }
     const rg__mapping *map = rg__mapping_find(
         c->shared->mappings, c->shared->member[c->member[m].rank], segment);
     c->member[m].lacks_map = map == NULL ? c->ops : 0;
@@ -135,11 +146,13 @@ static void post_done(rg__native *c)
     c->last = 1;
     c->done = 1;
     c->base.moves++;
-    rg__shm_post_end(c);
+    rg__read_post(c);
 }
 
-static rg_status end(const rg__native *c)
+static rg_status end(rg__native *c)
 {
+    if (rg__read_is_used(c))
+        return rg__read_end(c);
     return rg__shm_all_posted(c, FLAG_DONE, 1) ? RG_OK : RG_IN_PROGRESS;
 }
 
@@ -230,10 +243,11 @@ rg_status rg__zero_copy_allreduce(rg__native *c)
 
 /* --------------------------------------------------------------- broadcast */
 
-static bool copy_piece(rg__native *c, char *to, const char *from)
+static bool copy_piece(rg__native *c, int m, uint32_t segment, char *to,
+                       const char *from)
 {
     const size_t now = smaller(c->bytes - c->at, RG__WORK_BYTES);
-    rg__copy(to + c->at, from + c->at, now);
+    rg__read_take(c, m, segment, to + c->at, from + c->at, now);
     c->at += now;
     c->base.moves++;
     return c->at == c->bytes;
@@ -246,11 +260,13 @@ rg_status rg__zero_copy_broadcast(rg__native *c)
         const rg_status st = rg__zero_copy_locate_to(c, root);
         if (st != RG_OK)
             return st;
-        if (root != c->rank && !copy_piece(c, c->coll.recv, c->member[root].to))
+        if (root != c->rank &&
+            !copy_piece(c, root, c->posting[root].at.recv_segment, c->coll.recv,
+                        c->member[root].to))
             return RG_IN_PROGRESS;
         post_done(c);
     }
-    return root == c->rank ? end(c) : RG_OK;
+    return root == c->rank || rg__read_is_used(c) ? end(c) : RG_OK;
 }
 
 /* --------------------------------------------------------------- allgather */
@@ -259,9 +275,11 @@ rg_status rg__zero_copy_broadcast(rg__native *c)
 static bool gather_piece(rg__native *c)
 {
     char *to = (char *)c->coll.recv + (uint64_t)c->peer * c->bytes;
-    const char *from = c->member[c->peer].from;
+    const char *from =
+        c->peer == c->rank ? c->coll.send : c->member[c->peer].from;
     const bool is_there = c->peer == c->rank && c->coll.send == to;
-    if (is_there || copy_piece(c, to, from)) {
+    if (is_there ||
+        copy_piece(c, c->peer, c->posting[c->peer].at.send_segment, to, from)) {
         c->peer++;
         c->at = 0;
     }
