@@ -192,6 +192,12 @@ static void follow_slot_built(rg__slot *s)
     rg__generation_try_ack(s->a);
 }
 
+static void follow_workers_let_go(rg__agent *a)
+{
+    if (!rg__life_is_ending(a))
+        rg__generation_try_ack(a);
+}
+
 static void follow_slot_fin(rg__slot *s)
 {
     rg__generation_try_fin(s->a);
@@ -372,6 +378,7 @@ const rg__events rg__agent_events = {
     .lease_renewed = follow_lease_renewed,
     .open_late = rg__open_on_late,
     .settled = rg__agent_check_end,
+    .workers_let_go = follow_workers_let_go,
     .noted = rg__resume_note,
     .slot_untold = follow_slot_untold,
     .slot_met = follow_slot_met,

@@ -217,6 +217,7 @@ struct rg__agent {
     struct rg__dump *dumps; /* under way */
     uint64_t dumped;        /* the newest generation whose dump is in a file */
     int dump_files;
+    int holders; /* processes that may stop workers, for their stacks */
     struct rg__timeline *timeline; /* NULL: none is written */
     struct rg__scalars *scalars;   /* NULL: nobody wants the program's */
 

@@ -28,6 +28,8 @@ typedef struct rg__events {
     void (*open_late)(rg__agent *a); /* the job is not open in time */
     /* Something that the agent's end waits for may be over. */
     void (*settled)(rg__agent *a);
+    /* No worker is stopped for its stacks any more. */
+    void (*workers_let_go)(rg__agent *a);
     /* What the next agent would have to know has changed. */
     void (*noted)(rg__agent *a);
 

@@ -36,6 +36,14 @@ static void allow_pings(rg__agent *a, uint64_t until_ns)
         a->slot[i].w.examined_ns = until_ns;
 }
 
+static void let_go(rg__agent *a)
+{
+    if (--a->holders > 0)
+        return;
+    allow_pings(a, rg__now_ns() + EXAMINED_NS);
+    a->on->workers_let_go(a);
+}
+
 void rg__host_part_drop(rg__host_part *p)
 {
     if (p == NULL)
@@ -47,7 +55,7 @@ void rg__host_part_drop(rg__host_part *p)
     if (p->pid > 0) {
         kill(-p->pid, SIGKILL); /* its tools, too; those let go then */
         rg__reap(p->pid);
-        allow_pings(p->a, rg__now_ns() + EXAMINED_NS);
+        let_go(p->a);
     }
     rg__timer_destroy(p->patience);
     json_decref(p->document);
@@ -139,14 +147,21 @@ static bool begin_stacks(rg__host_part *p)
     }
     close(ends[1]);
     p->out = ends[0];
-    if (p->pid > 0)
-        setpgid(p->pid, p->pid); /* whichever of the two comes first */
-    else
+    if (p->pid < 0) {
         p->pid = 0;
+        return false;
+    }
+    setpgid(p->pid, p->pid); /* whichever of the two comes first */
+    p->a->holders++;
     allow_pings(p->a, rg__now_ns() + STACKS_NS + EXAMINED_NS);
     rg__timer_set(p->patience, STACKS_NS);
-    return p->pid > 0 &&
-           rg__loop_watch(p->a->loop, p->out, EPOLLIN, on_output, p) == RG_OK;
+    return rg__loop_watch(p->a->loop, p->out, EPOLLIN, on_output, p) == RG_OK;
+}
+
+/* Of workers that may be in a later generation already they tell nothing. */
+static bool may_look(const rg__agent *a, uint64_t generation)
+{
+    return generation == 0 || a->acking <= generation;
 }
 
 rg__host_part *rg__host_part_begin(rg__agent *a, uint64_t generation,
@@ -163,7 +178,7 @@ rg__host_part *rg__host_part_begin(rg__agent *a, uint64_t generation,
         rg__host_part_drop(p);
         return NULL;
     }
-    if (!wants_stacks || !begin_stacks(p))
+    if (!wants_stacks || !may_look(a, generation) || !begin_stacks(p))
         rg__timer_set(p->patience, 0);
     return p;
 }

@@ -286,10 +286,12 @@ static bool is_host_fenced(const rg__agent *a, uint64_t generation)
     return true;
 }
 
+/* Time for which an agent holds a worker counts for no deadline: what looks at
+ * the workers of a generation is done before the next one begins. */
 static bool may_ack(const rg__agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation != a->generation->prepared ||
-        p->generation <= a->acking)
+        p->generation <= a->acking || a->holders > 0)
         return false;
     for (int i = 0; i < p->size; i++)
         if (p->member[i].host == a->id &&
