@@ -136,31 +136,33 @@ static double rest_f64(double whole, double sent)
 static void put_f32(rg_type half, char *to, const float *x, float *residual,
                     size_t n)
 {
-    float whole[BLOCK] = {0}, sent[BLOCK];
+    float sent[BLOCK];
     if (residual == NULL) {
         rg__half_narrow(half, to, x, n);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        whole[i] = x[i] + residual[i];
-    rg__half_narrow(half, to, whole, n);
+        residual[i] += x[i]; /* all that is to be sent */
+    rg__half_narrow(half, to, residual, n);
     rg__half_widen(half, sent, to, n);
     for (size_t i = 0; i < n; i++)
-        residual[i] = rest_f32(whole[i], sent[i]);
+        residual[i] = rest_f32(residual[i], sent[i]);
 }
 
 static void put_f64(rg_type half, char *to, const double *x, double *residual,
                     size_t n)
 {
-    float rounded[BLOCK] = {0}, sent[BLOCK];
+    float single[BLOCK] = {0};
+    for (size_t i = 0; residual != NULL && i < n; i++)
+        residual[i] += x[i];
     for (size_t i = 0; i < n; i++)
-        rounded[i] = (float)(residual == NULL ? x[i] : x[i] + residual[i]);
-    rg__half_narrow(half, to, rounded, n);
+        single[i] = (float)(residual == NULL ? x[i] : residual[i]);
+    rg__half_narrow(half, to, single, n);
     if (residual == NULL)
         return;
-    rg__half_widen(half, sent, to, n);
+    rg__half_widen(half, single, to, n);
     for (size_t i = 0; i < n; i++)
-        residual[i] = rest_f64(x[i] + residual[i], (double)sent[i]);
+        residual[i] = rest_f64(residual[i], (double)single[i]);
 }
 
 static void put_halves(const rg__tensor *t)

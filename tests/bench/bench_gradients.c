@@ -13,7 +13,9 @@
  * For each: the time to reduce all tensors when they are ready at once, and the
  * exposed time, that is what a step takes longer than its backward, which
  * sleeps between tensors. Before each step all tensors are written; a time is
- * the maximum of all ranks. wrong: elements that are not the sum. */
+ * the maximum of all ranks. wrong: elements that are not the sum. barrier: the
+ * shortest of some in each round, the least and the greatest of all rounds: it
+ * tells whether the ranks' processors shared a cache. */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -209,6 +211,18 @@ static double step(way w, double backward_ms)
     return took;
 }
 
+static double shortest_barrier_us(void)
+{
+    double least = 1e9;
+    for (int i = 0; i < 300; i++) {
+        const double begin = now_ms();
+        need(rg_barrier(rg_world(ctx)));
+        const double took = (now_ms() - begin) * 1e3;
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
 /* -------------------------------------------------------------------- table */
 
 static int compare(const void *a, const void *b)
@@ -273,7 +287,11 @@ int main(int argc, char **argv)
     else
         make_resnet50();
     make_buffers();
-    for (int k = -1; k < rounds; k++) /* the first round warms up */
+    double near = 1e9, far = 0;
+    for (int k = -1; k < rounds; k++) { /* the first round warms up */
+        const double barrier = shortest_barrier_us();
+        near = barrier < near ? barrier : near;
+        far = k >= 0 && barrier > far ? barrier : far;
         for (int w = 0; w < WAYS; w++) {
             write_all((way)w);
             at_once[w][k < 0 ? 0 : k] = step((way)w, 0);
@@ -281,6 +299,7 @@ int main(int argc, char **argv)
             write_all((way)w);
             exposed[w][k < 0 ? 0 : k] = step((way)w, backward);
         }
+    }
     const double before = cpu_ms();
     pause_ms(500);
     const double idle = cpu_ms() - before;
@@ -291,7 +310,9 @@ int main(int argc, char **argv)
                model, tensors, (double)total * 4e-6, size, backward, rounds);
         for (int w = 0; w < WAYS; w++)
             print_row((way)w, at_once[w], exposed[w], rounds, wrong[w]);
-        printf("# idle for 500 ms: %.2f ms of CPU\n", idle);
+        printf("# barrier: %.2f to %.2f us\n# idle for 500 ms: %.2f ms of "
+               "CPU\n",
+               near, far, idle);
     }
     rg_reducer_destroy(of_views);
     rg_reducer_destroy(of_copies);

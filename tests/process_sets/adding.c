@@ -1,13 +1,10 @@
 /* Adasum and sums of rows, on any number of ranks, beside oracles in double. */
 #include <math.h>
 
-#include "tests/check.h"
+#include "tests/process_sets/gradients.h"
 
 #define COUNT 3001
 #define RANKS 8
-
-static rg_set *set;
-static int size, rank;
 
 static double value(int r, int i, int k)
 {
@@ -97,16 +94,6 @@ static void put(void *data, rg_type type, int k, double x)
     else
         ((uint16_t *)data)[k] =
             type == RG_F16 ? half_of(x) : (uint16_t)(bits >> 16);
-}
-
-static void all_have_equal_bits(const void *data, uint64_t bytes)
-{
-    unsigned char *most = malloc(bytes), *least = malloc(bytes);
-    CHECK_OK(rg_allreduce(set, data, most, bytes, RG_U8, RG_MAX));
-    CHECK_OK(rg_allreduce(set, data, least, bytes, RG_U8, RG_MIN));
-    CHECK(memcmp(most, least, bytes) == 0);
-    free(most);
-    free(least);
 }
 
 static void check(const void *data, rg_type type, int i, double unit)
@@ -277,11 +264,7 @@ static void mistakes_are_named(void)
 
 int main(void)
 {
-    rg_ctx *ctx = NULL;
-    CHECK_OK(rg_init(NULL, &ctx));
-    set = rg_world(ctx);
-    size = rg_size(ctx);
-    rank = rg_rank(ctx);
+    begin();
     adasum_has_its_definition(RG_F64, 0x1p-48);
     adasum_has_its_definition(RG_F32, 0x1p-22);
     adasum_has_its_definition(RG_F16, 0x1p-10);

@@ -5,15 +5,12 @@
  * average in double. */
 #include <math.h>
 
-#include "tests/check.h"
+#include "tests/process_sets/gradients.h"
 
 #define COUNT   5003 /* a prime: no block ends with it */
 #define TRAINED 300000
 #define STEPS   12
 #define RANKS   8
-
-static rg_set *set;
-static int size, rank;
 
 static double value(int r, int step, int k)
 {
@@ -54,16 +51,6 @@ static void step_of(rg_reducer *r)
     const double one = (double)((float *)small)[2];
     CHECK(fabs(one - 1 - 0x1p-20) < 0x1p-22 ||
           fabs(one / size - 1 - 0x1p-20) < 0x1p-22);
-}
-
-static void all_have_equal_bits(const void *data, uint64_t bytes)
-{
-    unsigned char *most = malloc(bytes), *least = malloc(bytes);
-    CHECK_OK(rg_allreduce(set, data, most, bytes, RG_U8, RG_MAX));
-    CHECK_OK(rg_allreduce(set, data, least, bytes, RG_U8, RG_MIN));
-    CHECK(memcmp(most, least, bytes) == 0);
-    free(most);
-    free(least);
 }
 
 static double get(const void *data, rg_type type, int k)
@@ -279,11 +266,7 @@ static void mistakes_are_named(void)
 static int claims(void)
 {
     static const rg_compression halves[] = {RG_COMPRESS_F16, RG_COMPRESS_BF16};
-    rg_ctx *ctx = NULL;
-    CHECK_OK(rg_init(NULL, &ctx));
-    set = rg_world(ctx);
-    size = rg_size(ctx);
-    rank = rg_rank(ctx);
+    begin();
     for (int w = 0; w < 2; w++) {
         halves_are_near(halves[w], RG_F32, w);
         halves_are_near(halves[w], RG_F64, !w);

@@ -4,7 +4,7 @@
  * It stands in for calloc, so it does not run under a sanitizer. */
 #include <stdbool.h>
 
-#include "tests/check.h"
+#include "tests/process_sets/gradients.h"
 
 #define TENSORS 600  /* their buckets take more than LARGE */
 #define LARGE   8192 /* bytes */
@@ -18,9 +18,6 @@ RG_API void *calloc(size_t n, size_t bytes)
 {
     return is_starving && n * bytes >= LARGE ? NULL : __libc_calloc(n, bytes);
 }
-
-static int size, rank;
-static rg_set *set;
 
 static rg_status without_memory(rg_status (*call)(void *), void *arg)
 {
@@ -115,11 +112,7 @@ static void rows(void)
 
 int main(void)
 {
-    rg_ctx *ctx = NULL;
-    CHECK_OK(rg_init(NULL, &ctx));
-    set = rg_world(ctx);
-    size = rg_size(ctx);
-    rank = rg_rank(ctx);
+    begin();
     gradients();
     rows();
     reducers();
