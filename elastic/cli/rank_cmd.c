@@ -22,6 +22,7 @@
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/cli/cli.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 #include "sdk/base/sock.h"
 #include "sdk/base/wire.h"
@@ -218,6 +219,7 @@ int rg__cmd_proxy(rg__cli *cli)
     *m = (rg__proxy){.head = {RG__PROXY, RG__WIRE_VERSION},
                      .launch = (uint64_t)s->launch};
     snprintf(m->host, sizeof m->host, "%s", cli->argv[0]);
+    rg__failpoint("proxy.ask", -1, 0, m->launch);
     rg_status st = write_line(m, sizeof room, cli->argv + 1, &n);
     if (st == RG_OK)
         st = ask(s->socket, m, n, &go, fds);

@@ -1,12 +1,12 @@
 """Under `regroup run --mpi` the loss of a rank, of what mpirun takes for a
 rank, of mpirun, of a daemon of the MPI on mpirun's own host (MPICH) or of the
-agent is a new launch with all ranks in their order; no committed step is lost,
+agent, or of what mpirun asks for a daemon by (MPICH), is a new launch with all ranks in their order; no committed step is lost,
 no process or file of a launch outlives it, and the result is that of an
 undisturbed run. What an outer launcher has left in the environment is not
 handed on, what a person sets for the MPI is, and hosts come from no allocation
 around. No rank of MPICH looks for hardware that is not here.
 
-Covers: mpirun/mpirun.c sweep.c ranks.c proxies.c mpirun_line.c rank_cmd.c
+Covers: mpirun/mpirun.c sweep.c ranks.c proxies.c clients.c mpirun_line.c rank_cmd.c
 state_resume.c scratch.c slots.c plan.c flavour.c fabric.c which_mpi.c capture.c elf.c
 """
 
@@ -67,8 +67,22 @@ def is_solver(name, _words):
     return name == os.path.basename(SOLVER)[:15]
 
 
+def check_lost_client():
+    """hydra would wait for --launch-timeout, which is a minute."""
+    strikes = {"REGROUP_FAILPOINT": "proxy.ask:gen1:kill"}
+    with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
+             env={**MPI_ENV, **strikes}) as job:
+        until(lambda: launches(job) and job.step() > 3, 30, "the next launch")
+        job.finish()
+        claim("by which mpirun on host" in job.text(), "why it broke")
+        claim([one[0] for one in launches(job)] == [2], f"{launches(job)}")
+        check_value(job, 2)
+
+
 def test():
     need_solver()
+    if FLAVOUR == "mpich":
+        check_lost_client()
     with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
              env={**MPI_ENV, **OUTER, **OWN}) as job:
         faults = ([kill_rank, kill_mpirun] + IS_LONG * [kill_shim, kill_agent]

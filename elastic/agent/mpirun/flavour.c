@@ -89,6 +89,7 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .hosts = "-hosts",
      .awaits_daemons = true, /* since 4.2 */
      .aborts_by_kill = true,
+     .leaves_clients = true,
      .rank = "PMI_RANK",
      .own =
          LIST("PMI_", "HYDI_", "MPI_LOCAL", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"),

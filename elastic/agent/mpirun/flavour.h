@@ -34,6 +34,8 @@ typedef struct rg__flavour {
                             mpirun has failed */
     bool aborts_by_kill; /* MPI_Abort kills the other ranks before mpirun ends
                             with the code */
+    bool leaves_clients; /* does not look at how what it starts for hosts ends
+                          */
     const char *rank;    /* the variable with a process's rank in the world */
     const char *const *own; /* variables that its mpirun sets, as they begin */
     const char *const *no_fabric; /* NAME=VALUE, on a host without a fabric, */

@@ -258,6 +258,8 @@ static void begin(rg__agent *a)
     rg__failpoint("agent.launched", -1, 0, a->launches->number);
     if (st != RG_OK)
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0, "%.200s", rg_last_error());
+    else
+        rg__clients_look(a);
 }
 
 /* --------------------------------------------------------------------- end */
@@ -532,10 +534,14 @@ static void name_hosts(const rg__proposal *p, char where[WHERE_MAX])
     }
 }
 
-static void name_start(const rg__line *line, char from[START_MAX])
+/* Ranks of a world without a commit load a checkpoint later, if there is one.
+ */
+static void name_start(const rg__agent *a, const rg__line *line,
+                       char from[START_MAX])
 {
     if (line->resume.step == 0)
-        snprintf(from, START_MAX, "from the beginning");
+        snprintf(from, START_MAX, "from %sthe beginning",
+                 a->params->checkpoint_dir != NULL ? "a checkpoint or " : "");
     else if (line->steps_lost < 0)
         snprintf(from, START_MAX,
                  "from step %llu (how many were lost is unknown)",
@@ -560,7 +566,7 @@ void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line)
     const bool is_in_place = before != NULL && before->launch == p->launch;
     const char *why = is_in_place ? line->cause : a->view.mpirun.why;
     name_hosts(p, where);
-    name_start(line, from);
+    name_start(a, line, from);
     rg__tell("launch %llu%s: %d ranks on %s, %s, %llu ms %s%s%s",
              (unsigned long long)p->launch,
              is_in_place ? " goes on in place" : "", p->size, where, from,
@@ -621,8 +627,10 @@ rg_status rg__mpirun_create(rg__agent *a)
     a->launches->patience = rg__timer_create(a->loop, on_patience, a);
     a->launches->ending = rg__timer_create(a->loop, on_ending, a);
     a->launches->left = rg__timer_create(a->loop, on_left, a);
+    a->launches->clients = rg__timer_create(a->loop, rg__clients_look, a);
     return a->launches->sweep != NULL && a->launches->patience != NULL &&
-                   a->launches->ending != NULL && a->launches->left != NULL
+                   a->launches->ending != NULL && a->launches->left != NULL &&
+                   a->launches->clients != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
@@ -644,5 +652,6 @@ void rg__mpirun_destroy(rg__agent *a)
     rg__timer_destroy(l->patience);
     rg__timer_destroy(l->ending);
     rg__timer_destroy(l->left);
+    rg__timer_destroy(l->clients);
     free(l);
 }

@@ -29,6 +29,7 @@ struct rg__launches {
     bool ends_soon, is_killed;
     int place_lock[RG__FLAVOUR_PLACES]; /* of its directories; 0, -1: none */
     rg__timer *left;                    /* for ranks to end by themselves */
+    rg__timer *clients;                 /* the next look at mpirun's */
 };
 
 /* mpirun.c: the launch can't go on; the first reason counts. code: of the rank
@@ -62,6 +63,9 @@ void rg__scratch_remove(const rg__agent *a);
 /* fabric.c: in a child, the variables by which the MPI looks for no fabric and
  * no device that is not there. */
 void rg__fabric_set_variables(const rg__agent *a);
+
+/* clients.c: a timer's, from mpirun's start on until there is a world. */
+void rg__clients_look(void *agent_arg);
 
 /* proxies.c */
 void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n);
