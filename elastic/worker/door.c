@@ -67,7 +67,7 @@ static rg_status take_what_is_here(rg__worker *w, rg__decided *decided,
     rg_status st = RG_OK;
     *is_done_p = w->phase == RG__PHASE_DONE;
     if (*is_done_p && !has_finished(w)) {
-        st = rg__fail(RG_ERR_JOB_ENDED,
+        st = rg__fail(w->taken == 0 ? RG_ERR_ASKED_TO_LEAVE : RG_ERR_JOB_ENDED,
                       w->taken == 0
                           ? "the job was done before this worker got a place "
                             "in it"

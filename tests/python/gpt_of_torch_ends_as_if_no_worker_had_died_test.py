@@ -1,8 +1,9 @@
 """The GPT in torch, whose gradients live in a Reducer, learns; a worker is
-killed, then the other one, and the survivor of each keeps its process: the
-final state is that of a run without faults, to the last bit.
+killed, and a spare that has loaded torch takes its place; then the other one is.
+The survivor of each keeps its process: the final state is that of a run without
+faults, to the last bit.
 
-Covers: torch/_optimizer.py _reducer.py 08_gpt.py"""
+Covers: torch/_optimizer.py _reducer.py 08_gpt.py door.c"""
 import os
 import re
 
@@ -18,19 +19,28 @@ def final(output):
     return found[0]
 
 
+def waiting(job):
+    """Pids of workers outside of the world that have loaded the program."""
+    return {w["pid"] for h in job.status()["hosts"] for w in h["workers"]
+            if w["state"] == "door"}
+
+
 def test():
-    from house import SOURCE, Job, claim
+    from house import SOURCE, Job, claim, until
     gpt = [pyjob.python_with("torch", "numpy"),
-           os.path.join(SOURCE, "examples/python/08_gpt.py"), "--epochs", "1"]
+           os.path.join(SOURCE, "examples/python/08_gpt.py"), "--epochs", "1",
+           "--batch", "64"]
     expected = final(pyjob.job(2, gpt))
-    claim(float(expected[0]) < 2.5, f"it has learned nothing: {expected}")
-    with Job(["-n", "2"], [*gpt, "--step-ms", "20"],
+    claim(float(expected[0]) < 3, f"it has learned nothing: {expected}")
+    with Job(["-n", "2", "--spares", "1"], [*gpt, "--step-ms", "50"],
              env=pyjob.environment()) as job:
-        job.wait_step(5)
+        job.wait_step(1)
+        spare = until(lambda: waiting(job), 20, "a spare waits")
         before = job.workers()
         lost = {job.kill(1)}
         job.wait_world(2, above=1)
         claim(job.pid(0) == before[0]["pid"], "rank 0 has not kept its pid")
+        claim({job.pid(1)} == spare, "the spare is not in the world")
         job.kill(0)
         job.finish()
         claim(job.generation() > 2, "the second kill came too late")

@@ -1059,11 +1059,13 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * `if (rg_rank(ctx) == 0) write_model();` may follow; a worker that is lost
  * here is not started again.
  *
- * ERR_ASKED_TO_LEAVE: an operator stops the job, or this host is drained. Calls
- * inside fn return it, then rg_run does. A worker that is still in fn after 2 s
- * gets SIGTERM. One that has returned gets no signal before its time is over,
- * then SIGKILL: that is after 5 s, when a host is drained not before --deadline
- * (30 s by default). `return rg_exit_code(st);` ends main with 0 here.
+ * ERR_ASKED_TO_LEAVE: an operator stops the job, or this host is drained; or
+ * the job was done before this worker, such as a spare, got a place in it.
+ * Calls inside fn return it, then rg_run does. A worker that is still in fn
+ * after 2 s gets SIGTERM. One that has returned gets no signal before its time
+ * is over, then SIGKILL: that is after 5 s, when a host is drained not before
+ * --deadline (30 s by default). `return rg_exit_code(st);` ends main with 0
+ * here.
  *
  * Any other status is the first one of fn or of Regroup whose advice is FIX or
  * ABORT. This worker has left the job then, and the others go on without it;

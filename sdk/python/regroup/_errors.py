@@ -168,8 +168,9 @@ class JobEnded(RegroupError):
 
 
 class AskedToLeave(RegroupError, SystemExit):
-    """An operator stops the job or drains this host. Uncaught, it ends the
-    process with 0 and prints nothing."""
+    """An operator stops the job or drains this host, or the job was done before
+    this worker got a place in it. Uncaught, it ends the process with 0 and
+    prints nothing."""
 
     status = Status.ERR_ASKED_TO_LEAVE
 
