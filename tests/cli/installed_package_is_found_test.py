@@ -1,7 +1,7 @@
 """What `cmake --install` puts down is found by CMake and by pkg-config, also
 after the tree has moved, and a program built against it runs at once; so do the
 installed examples, that of MPI with each MPI's library, and the program of the
-page about Fortran.
+page about Fortran. The library of an MPI loads by its path alone.
 
 Covers: regroup.h"""
 
@@ -116,6 +116,10 @@ with tempfile.TemporaryDirectory(prefix="rg") as top:
         for name in "libregroup.so.0", f"libregroup_mpi-{mpi}.so.0":
             claims.hold(os.path.samefile(needed[name], f"{lib}/{name}"),
                         f"halo takes {name} from {needed[name]}")
+        beside = f"{lib}/libregroup_mpi-{mpi}.so.0"
+        run("python3", "-c", f"import ctypes; ctypes.CDLL('{beside}')")
+        claims.equal(run("ldd", "/bin/true", LD_PRELOAD=beside).count(
+            "not found"), 0, f"what a preloaded {beside} lacks")
     if find(prefix, "regroup_fortran.pc"):
         with open(f"{prefix}/share/doc/regroup/docs/fortran.md") as page:
             text = page.read().split("```fortran\n")[1].split("```")[0]

@@ -11,6 +11,11 @@
  * Every function that can fail returns an rg_status. The enum, its text and
  * what the caller should do (rg_status_advice) come from one table below.
  * Outputs end in _p and are written only with RG_OK.
+ *
+ * Profilers: each function is also there as prg_x, as PMPI_X beside MPI_X. A
+ * tool that is linked before this library, or preloaded, defines rg_allreduce,
+ * and calls what it has declared as extern __typeof__(rg_allreduce)
+ * prg_allreduce. It sees the program's calls, and none of the library's own.
  */
 #ifndef REGROUP_H
 #define REGROUP_H
