@@ -3,6 +3,7 @@
  *
  *   mpirun -n 2 bench_gradients-openmpi [--rounds N] [--backward-ms N]
  *                                       [--model resnet50|gpt2]
+ *                                       [--thread-level multiple]
  *
  *   views    a reducer whose tensors live in its buckets
  *   copied   a reducer of tensors in ordinary memory
@@ -278,7 +279,12 @@ int main(int argc, char **argv)
     const int rounds = asked < 1 ? 1 : asked > ROUNDS_MAX ? ROUNDS_MAX : asked;
     const double backward = atof(flag(argc, argv, "--backward-ms", "30"));
     const char *model = flag(argc, argv, "--model", "resnet50");
-    MPI_Init(&argc, &argv);
+    const char *level = flag(argc, argv, "--thread-level", "single");
+    int got = 0;
+    MPI_Init_thread(&argc, &argv,
+                    strcmp(level, "multiple") == 0 ? MPI_THREAD_MULTIPLE
+                                                   : MPI_THREAD_SINGLE,
+                    &got);
     need(rg_init(NULL, &ctx));
     rank = rg_rank(ctx);
     size = rg_size(ctx);
