@@ -160,6 +160,24 @@ static rg_status meet_at_end(rg_ctx *ctx)
     return st;
 }
 
+/* Others would go on in place without a rank that has come to its end: all are
+ * launched again, and the agent ends this one. */
+static rg_status end_with_launch(rg__worker *w)
+{
+    rg__decided decided;
+    bool is_done = false;
+    rg_status st = RG_OK;
+    rg__worker_ask_launch(w, "a rank was lost when it had come to rg_finalize");
+    while (st == RG_OK && !is_done)
+        st = rg__worker_await(w, &decided, &is_done);
+    return st;
+}
+
+static bool has_left_by_agreement(const rg_ctx *ctx)
+{
+    return ctx->resumed != NULL && ctx->resumed->is_clean;
+}
+
 /* OK without a world: the launch is over, and there is nothing to report. */
 rg_status rg__worker_finish_launch(rg_ctx *ctx)
 {
@@ -169,6 +187,9 @@ rg_status rg__worker_finish_launch(rg_ctx *ctx)
     if (ctx->resumed != NULL)
         ctx->resumed->is_resumed = false;
     const bool is_here = rg__worker_has_world(w, &decided);
+    const bool mends = w->mend_ms != 0;
+    if (!is_here && mends && !has_left_by_agreement(ctx))
+        return end_with_launch(w);
     if (!is_here ||
         !(ctx->is_rank || ctx->resumed != NULL || ctx->has_finished))
         return RG_OK;
@@ -179,5 +200,7 @@ rg_status rg__worker_finish_launch(rg_ctx *ctx)
         st = rg__worker_await(w, &decided, &is_done);
     if (ctx->resumed != NULL)
         rg__state_note_leave(ctx->resumed);
-    return st;
+    const bool is_lost =
+        st == RG_ERR_PEER_LOST || (st == RG_OK && ctx->is_rank && !is_done);
+    return is_lost && mends ? end_with_launch(w) : st;
 }

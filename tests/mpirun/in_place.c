@@ -3,7 +3,13 @@
  * have counted, so each commit says how many they were. MPI's results count
  * once they are committed: one that is wrong must not be.
  *
- *   in_place UNTIL-FILE [--bare | --sets] */
+ *   in_place UNTIL-FILE [--bare | --sets | --late FILE | --last RANK |
+ *                        --stay RANK]
+ *
+ * --late: in the first world of 3 or more the last rank commits step LATE
+ * before the others, which do so when FILE is there, and then have got a wrong
+ * sum. --last: in the first launch that rank never comes to rg_finalize.
+ * --stay: that one never leaves it for MPI_Finalize. */
 #include <mpi.h>
 #include <regroup/regroup_mpi.h>
 #include <stdio.h>
@@ -13,6 +19,7 @@
 #include <unistd.h>
 
 #define CELLS 4096
+#define LATE  20
 
 static struct field {
     uint64_t steps, ranks, check; /* ended; the sum of worlds' sizes by step */
@@ -22,6 +29,7 @@ static struct field {
 static rg_ctx *ctx;
 static rg_state *state;
 static int is_bare, has_sets;
+static const char *late; /* a file's name; NULL: none */
 
 static void die(const char *what)
 {
@@ -75,6 +83,27 @@ static int add(MPI_Comm comm, uint64_t mine, uint64_t *all)
            MPI_SUCCESS;
 }
 
+static void pause_until(const char *path)
+{
+    const struct timespec pause = {.tv_nsec = 2 * 1000 * 1000};
+    while (access(path, F_OK) != 0)
+        nanosleep(&pause, NULL);
+}
+
+/* true: the sum that this rank has is wrong, as after a death in the call. */
+static int is_late(void)
+{
+    if (late == NULL || field.steps != LATE || rg_generation(ctx) > 1)
+        return 0;
+    const int waits = rg_rank(ctx) < rg_size(ctx) - 1;
+    printf("process %d %s at step %d\n", (int)getpid(),
+           waits ? "waits" : "commits", LATE);
+    fflush(stdout);
+    if (waits)
+        pause_until(late);
+    return waits;
+}
+
 static rg_status step(MPI_Comm all, MPI_Comm row, int row_size)
 {
     const struct timespec pause = {.tv_nsec = 2 * 1000 * 1000};
@@ -82,13 +111,14 @@ static rg_status step(MPI_Comm all, MPI_Comm row, int row_size)
     uint64_t n = 0, in_row = 0;
     if (!add(all, k, &n) || (has_sets && !add(row, 1, &in_row)))
         return RG_ERR_PEER_LOST;
-    const int is_wrong = n != k * (uint64_t)rg_size(ctx) ||
-                         (has_sets && in_row != (uint64_t)row_size);
+    int is_wrong = n != k * (uint64_t)rg_size(ctx) ||
+                   (has_sets && in_row != (uint64_t)row_size);
     field.steps = k;
     field.ranks += n / k;
     field.check = field.check * 31 + k;
     field.cell[k % CELLS] = field.check;
     nanosleep(&pause, NULL);
+    is_wrong |= is_late();
     const rg_status st = rg_state_commit(state);
     if (is_wrong && (st == RG_OK || st == RG_ERR_HOSTS_CHANGED))
         die("a wrong sum is committed");
@@ -136,15 +166,33 @@ static rg_status work(const char *path, rg_set *rows)
     return st;
 }
 
+/* This rank stays there, if argv names it for that. */
+static void stay(int argc, char **argv, const char *how, int rank)
+{
+    if (argc > 3 && strcmp(argv[2], how) == 0 && rank == atoi(argv[3])) {
+        printf("process %d stays\n", (int)getpid());
+        fflush(stdout);
+        pause();
+    }
+}
+
+static int is_first_launch(void)
+{
+    const char *restart = getenv("REGROUP_RESTART");
+    return restart != NULL && atoi(restart) == 0;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t at = 0;
-    int size = 0;
+    int size = 0, rank = 0;
     rg_set *rows = NULL;
     rg_status st = RG_OK;
     MPI_Init(&argc, &argv);
     is_bare = argc > 2 && strcmp(argv[2], "--bare") == 0;
     has_sets = argc > 2 && strcmp(argv[2], "--sets") == 0;
+    if (argc > 3 && strcmp(argv[2], "--late") == 0)
+        late = argv[3];
     check(rg_init_mpi(MPI_COMM_WORLD, NULL, &ctx), "rg_init_mpi");
     check(rg_state_create(ctx, NULL, &state), "rg_state_create");
     check(rg_state_add(state, "field", &field, sizeof field, NULL),
@@ -162,13 +210,17 @@ int main(int argc, char **argv)
     if (st != RG_ERR_HOSTS_CHANGED)
         check(st, "work");
     size = rg_size(ctx);
-    if (rg_rank(ctx) == 0)
+    rank = rg_rank(ctx);
+    if (rank == 0)
         printf("final step %llu value %016llx of %d, worlds %llu\n",
                (unsigned long long)field.steps, (unsigned long long)field.check,
                size, (unsigned long long)field.ranks);
     fflush(stdout);
+    if (is_first_launch())
+        stay(argc, argv, "--last", rank);
     check(rg_finalize(ctx), "rg_finalize");
     rg_state_destroy(state);
+    stay(argc, argv, "--stay", rank);
     MPI_Finalize();
     return 0;
 }
