@@ -22,7 +22,7 @@ typedef struct rg__settings {
     const char *hosts, *hostfile, *discovery;
     const char *rsh, *prefix, *remote_path;
     const char *mpi, *mpirun, *tag;
-    uint64_t launch_timeout_ms;
+    uint64_t launch_timeout_ms, hang_ms;
     int spares;
     uint64_t discovery_ms;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;

@@ -304,6 +304,10 @@ static rg_status check_mpi(rg__launch *l, const rg__settings *s)
         const rg_status st = rg__which_mpi_find(l->program, s->mpirun, &l->mpi);
         return st == RG_OK ? check_ulfm(l) : st;
     }
+    if (s->hang_ms != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "--hang-timeout needs --mpi; in other jobs "
+                        "REGROUP_OP_TIMEOUT is the deadline of operations");
     if (l->max > 1 && rg__which_mpi_is_any(l->program))
         rg__say("%s is linked with an MPI, and each of its processes will be "
                 "an MPI_COMM_WORLD of its own; give --mpi if it is an MPI "
@@ -460,6 +464,8 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .flavour = l->mpi.flavour,
         .is_tagged = is_tagged(l, s),
         .launch_timeout_ms = s->launch_timeout_ms,
+        .hang_ms = s->hang_ms,
+        .stall_ms = s->library.stall_ms,
         .max_restarts = s->max_restarts,
         .start_timeout_ms = s->start_timeout_ms,
         .elastic_timeout_ms = s->elastic_timeout_ms,

@@ -41,6 +41,11 @@ static const rg__cfg_field cli_table[] = {
     {"LAUNCH_TIMEOUT", "60s", RG__CFG_TIME_AT(rg__settings, launch_timeout_ms),
      "how long a launch of --mpi may take until all ranks have called rg_init; "
      "then another one is begun"},
+    {"HANG_TIMEOUT", "0s", RG__CFG_TIME_AT(rg__settings, hang_ms),
+     "how long a launch of --mpi may go on without the end of a step "
+     "(rg_state_commit, rg_step_end), since the ranks may wait for each other; "
+     "then another one is begun; 0s: for as long as they do, and after "
+     "REGROUP_STALL that is reported"},
     {"TAG", "auto", RG__CFG_TEXT_AT(rg__settings, tag),
      "whether lines of output begin with the worker's name and rank: yes, no, "
      "or "
@@ -235,6 +240,7 @@ static const flag flags[] = {
     {"MPI", "[=ulfm]", "run agent config", {"mpi"}},
     {"MPIRUN", "COMMAND", "run agent config", {"mpirun"}},
     {"LAUNCH_TIMEOUT", "TIME", "run agent config", {"launch-timeout"}},
+    {"HANG_TIMEOUT", "TIME", "run agent config", {"hang-timeout"}},
     {"TAG", NULL, "run agent config", {"tag"}},
     {"HOSTS", "HOST:SLOTS,...", "run config", {"H", "hosts"}},
     {"HOSTFILE", "PATH", "run config", {"hostfile", "machinefile"}},

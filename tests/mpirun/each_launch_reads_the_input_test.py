@@ -1,5 +1,6 @@
 """A file that is the standard input of `regroup run --mpi` comes to rank 0 in
-each launch, from where it stood when the job began.
+each launch, from where it stood when the job began; a pipe in the first one
+only, and one sentence says so then, as it does where rank 0 is on another host.
 
 Covers: mpirun/mpirun.c
 """
@@ -9,11 +10,52 @@ import signal
 import tempfile
 
 from house import UNTIL_FINISH, Job, claim, main
+from launching import LaunchedJob
 from mpijob import MPI_ENV, SOLVER, need_solver, wait_launch
 
+SENTENCE = "has no standard input"
 
-def test():
-    need_solver()
+
+def reads(job):
+    return [line for line in job.text().splitlines() if " reads " in line]
+
+
+def pipe_is_read_once():
+    ours, theirs = os.pipe()
+    os.write(theirs, b"one\n")
+    os.close(theirs)
+    job = Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1], "--read"],
+              env=MPI_ENV)
+    job.stdin = ours
+    with job:
+        os.close(ours)
+        wait_launch(job, 1)
+        claim(SENTENCE not in job.text(), "launch 1 has an input")
+        for number in 1, 2:
+            os.kill(job.pid(1), signal.SIGKILL)
+            wait_launch(job, number + 1)
+        job.finish()
+        claim(reads(job) == ["rank 0 reads one"], f"{reads(job)}")
+        claim(job.text().count(f"launch 2 {SENTENCE}: an earlier launch") == 1
+              and job.text().count(SENTENCE) == 1, "it is said once")
+
+
+def rank_elsewhere_reads_nothing():
+    with tempfile.TemporaryFile("w+") as file:
+        file.write("one\n")
+        file.seek(0)
+        passed = [word for name in MPI_ENV for word in ("-x", name)]
+        job = LaunchedJob(["--mpi", "-n", "2", "-H", "h1:2", *passed],
+                          [SOLVER, UNTIL_FINISH[1], "--read"], env=MPI_ENV)
+        job.stdin = file
+        with job:
+            wait_launch(job, 1)
+            job.finish()
+            claim(not reads(job), f"{reads(job)}")
+            claim(f"{SENTENCE}: it runs on another host" in job.text(), "why")
+
+
+def file_is_read_by_each_launch():
     with tempfile.TemporaryFile("w+") as file:
         file.write("read before\none\ntwo\n")
         file.flush()
@@ -26,9 +68,16 @@ def test():
             os.kill(job.pid(1), signal.SIGKILL)
             wait_launch(job, 2)
             job.finish()
-            read = [line for line in job.text().splitlines() if " reads " in line]
-            claim(read == ["rank 0 reads one", "rank 0 reads two"] * 2,
-                  f"what ranks have read: {read}")
+            claim(reads(job) == ["rank 0 reads one", "rank 0 reads two"] * 2,
+                  f"what ranks have read: {reads(job)}")
+            claim(SENTENCE not in job.text(), "a file is read by each launch")
+
+
+def test():
+    need_solver()
+    file_is_read_by_each_launch()
+    pipe_is_read_once()
+    rank_elsewhere_reads_nothing()
 
 
 main(test)

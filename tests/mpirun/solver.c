@@ -2,7 +2,11 @@
  * after k steps is known, whatever happens meanwhile (launching.py computes the
  * same), and it ends when a file is there.
  *
- *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK | --read] */
+ *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK | --read |
+ *                      --hang-at STEP]
+ *
+ * --hang-at: there rank 0 waits for a message that no rank sends; in the first
+ * launch only, unless STEP is 0. */
 #include <mpi.h>
 #include <regroup/regroup_mpi.h>
 #include <signal.h>
@@ -50,6 +54,15 @@ static void step(uint64_t k)
     nanosleep(&pause, NULL);
 }
 
+static void hang(uint64_t at)
+{
+    const char *restart = getenv("REGROUP_RESTART");
+    int never;
+    if (rank == 0 && (at == 0 || (restart != NULL && atoi(restart) == 0)))
+        MPI_Recv(&never, 1, MPI_INT, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+}
+
 static void print_input(void)
 {
     char line[100];
@@ -68,7 +81,7 @@ int main(int argc, char **argv)
 {
     uint64_t at = 0;
     int world = 0, code = 0, fails = -1;
-    uint64_t exit_at = UINT64_MAX;
+    uint64_t exit_at = UINT64_MAX, hang_at = UINT64_MAX;
     rg_ctx *ctx = NULL;
     rg_state *state = NULL;
     MPI_Init(&argc, &argv);
@@ -79,6 +92,8 @@ int main(int argc, char **argv)
         code = atoi(argv[4]);
         fails = atoi(argv[5]);
     }
+    if (argc > 3 && strcmp(argv[2], "--hang-at") == 0)
+        hang_at = strtoull(argv[3], NULL, 10);
     if (rank == 0 && argc > 2 && strcmp(argv[2], "--read") == 0)
         print_input();
     check(rg_init_mpi(MPI_COMM_WORLD, NULL, &ctx), "rg_init_mpi");
@@ -96,6 +111,8 @@ int main(int argc, char **argv)
     while (!is_finished(argv[1])) {
         if (rank == fails && at == exit_at)
             end(code);
+        if (at == hang_at)
+            hang(at);
         step(at++);
         const rg_status made = rg_state_commit(state);
         if (made == RG_ERR_HOSTS_CHANGED) {

@@ -49,6 +49,8 @@ typedef struct rg__agent_params {
                                           NULL without slots */
     bool is_tagged; /* lines of output bear the worker's name and rank */
     uint64_t launch_timeout_ms;
+    uint64_t hang_ms;  /* without a step, then the launch is over; 0: never */
+    uint64_t stall_ms; /* and is reported; 0: never */
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t etcd_timeout_ms;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -180,14 +181,56 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     a->on->settled(a);
 }
 
-/* mpirun passes it to rank 0. A file is read by each launch, from where it
+/* ---------------------------------------------------------- standard input
+ *
+ * mpirun passes it to rank 0. A file is read by each launch, from where it
  * stood when it was given to us; whatever else is given can be read once, and a
  * terminal not at all, since it would stop a process in the background. */
-static void begin_stdin(const rg__agent *a)
+
+static bool is_stdin(mode_t kind)
 {
     struct stat info;
+    return fstat(STDIN_FILENO, &info) == 0 && (info.st_mode & S_IFMT) == kind;
+}
+
+static bool can_be_read_once(void)
+{
+    return is_stdin(S_IFIFO) || is_stdin(S_IFSOCK);
+}
+
+static bool has_input(void)
+{
+    struct pollfd in = {STDIN_FILENO, POLLIN, 0};
+    struct stat info;
+    return is_stdin(S_IFREG)
+               ? fstat(STDIN_FILENO, &info) == 0 &&
+                     info.st_size > lseek(STDIN_FILENO, 0, SEEK_CUR)
+               : can_be_read_once() && poll(&in, 1, 0) > 0 &&
+                     (in.revents & POLLIN) != 0;
+}
+
+/* Once, since it is so for all launches that follow. */
+static void tell_of_stdin(rg__agent *a, const rg__mpirun *run)
+{
+    struct rg__launches *l = a->launches;
+    const bool is_elsewhere = run->by != a->id && has_input();
+    const bool is_read =
+        run->by == a->id && run->number > 1 && can_be_read_once();
+    if (l->has_told_of_stdin || (!is_elsewhere && !is_read))
+        return;
+    l->has_told_of_stdin = true;
+    rg__say("rank 0 of launch %llu has no standard input: %s",
+            (unsigned long long)run->number,
+            is_elsewhere ? "it runs on another host than this one; let the "
+                           "program open a file"
+                         : "an earlier launch had it, and only a file can be "
+                           "read again");
+}
+
+static void begin_stdin(const rg__agent *a)
+{
     const char *path = "/dev/null";
-    if (fstat(STDIN_FILENO, &info) == 0 && S_ISREG(info.st_mode))
+    if (is_stdin(S_IFREG))
         path = "/proc/self/fd/0";
     else if (a->launches->number == 1 && !isatty(STDIN_FILENO))
         return;
@@ -499,6 +542,7 @@ static void see_launch(rg__agent *a, const rg__mpirun *run)
     rg__scratch_make(a);
     rg__log(RG__DEBUG, "agent", "launch %llu begins",
             (unsigned long long)l->number);
+    tell_of_stdin(a, run);
     take_over(a);
     if (run->by == a->id && !run->is_over && !l->is_over)
         begin(a);
@@ -560,6 +604,8 @@ void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line)
     const uint64_t took_ms = (rg__now_ns() - since) / RG__MS;
     const bool is_next = l->detected_ns != 0;
     l->detected_ns = 0;
+    if (p->launch != 0)
+        rg__hang_begin(a);
     if (p->launch == 0 || a->view.mpirun.by != a->id)
         return;
     const rg__proposal *before = rg__snapshot_gen(&a->view, line->prev);
@@ -630,7 +676,7 @@ rg_status rg__mpirun_create(rg__agent *a)
     a->launches->clients = rg__timer_create(a->loop, rg__clients_look, a);
     return a->launches->sweep != NULL && a->launches->patience != NULL &&
                    a->launches->ending != NULL && a->launches->left != NULL &&
-                   a->launches->clients != NULL
+                   a->launches->clients != NULL && rg__hang_create(a)
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
@@ -653,5 +699,6 @@ void rg__mpirun_destroy(rg__agent *a)
     rg__timer_destroy(l->ending);
     rg__timer_destroy(l->left);
     rg__timer_destroy(l->clients);
+    rg__timer_destroy(l->hang);
     free(l);
 }

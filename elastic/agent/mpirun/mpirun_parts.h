@@ -20,7 +20,7 @@ struct rg__launches {
     uint64_t begun_ns;    /* here */
     uint64_t over_ns;     /* since when it is over */
     uint64_t detected_ns; /* of the fault that has ended it, 0: none */
-    bool has_taken_over;
+    bool has_taken_over, has_told_of_stdin;
     rg__helper *helpers;
     struct rg__served *served_here; /* proxies.c */
     rg__timer *sweep;
@@ -30,6 +30,8 @@ struct rg__launches {
     int place_lock[RG__FLAVOUR_PLACES]; /* of its directories; 0, -1: none */
     rg__timer *left;                    /* for ranks to end by themselves */
     rg__timer *clients;                 /* the next look at mpirun's */
+    rg__timer *hang;                    /* the next look at steps */
+    uint64_t world_ns;                  /* when the newest world began */
 };
 
 /* mpirun.c: the launch can't go on; the first reason counts. code: of the rank
@@ -66,6 +68,10 @@ void rg__fabric_set_variables(const rg__agent *a);
 
 /* clients.c: a timer's, from mpirun's start on until there is a world. */
 void rg__clients_look(void *agent_arg);
+
+/* hang.c: a world of the newest launch begins. */
+void rg__hang_begin(rg__agent *a);
+bool rg__hang_create(rg__agent *a); /* false: no memory */
 
 /* proxies.c */
 void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n);

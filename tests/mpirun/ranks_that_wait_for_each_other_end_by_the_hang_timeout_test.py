@@ -1,0 +1,66 @@
+"""A rank that waits for a message which never comes, and so all others, in calls
+of MPI: the launch is reported after REGROUP_STALL, in the log and the status,
+and with --hang-timeout another launch follows from the last commit. Launches
+that hang at the same step again and again end the job. The flag needs --mpi.
+
+Covers: hang.c cli/launch.c
+"""
+
+import subprocess
+
+from house import REGROUP, UNTIL_FINISH, Job, claim, main, until
+from mpijob import (MPI_ENV, SOLVER, check_value, launches, need_solver,
+                    wait_launch)
+
+CAUSE = "has ended a step for"
+
+
+def waits_of(job):
+    return [wait["what"] for wait in (job.status() or {}).get("waiting", [])
+            if wait["kind"] == "step"]
+
+
+def is_launched_again():
+    with Job(["--mpi", "-n", "2", "--hang-timeout", "4s"],
+             [SOLVER, UNTIL_FINISH[1], "--hang-at", "7"],
+             env=dict(MPI_ENV, REGROUP_STALL="500ms")) as job:
+        told = until(lambda: waits_of(job), 30, "the wait is shown")[0]
+        claim("a step of launch 1 to end" in told, told)
+        wait_launch(job, 2)
+        _, _, _, start, _, why = launches(job)[-1]
+        claim(start == "step 7 (0 rolled back)", start)
+        claim(CAUSE in why and "--hang-timeout" in why, why)
+        claim("waits for a step of launch 1 to end" in job.text(), "the log")
+        job.wait_step(job.step() + 5)
+        claim(not waits_of(job), "a launch whose steps end waits for none")
+        job.finish()
+        job.check(is_mpi=True)
+        check_value(job, 2)
+        claim(len(launches(job)) == 2, f"{launches(job)}")
+
+
+def ends_the_job():
+    with Job(["--mpi", "-n", "2", "--hang-timeout", "1s", "--max-restarts",
+              "1"], [SOLVER, UNTIL_FINISH[1], "--hang-at", "0"],
+             env=MPI_ENV) as job:
+        code = job.process.wait(60)
+        claim(code == 71, f"the job ended with code {code}")
+        claim("2 launches have ended at step 0" in job.text(), "why")
+
+
+def needs_mpi():
+    got = subprocess.run([REGROUP, "run", "-n", "2", "--hang-timeout", "5s",
+                          "true"], capture_output=True, text=True,
+                         check=False, timeout=60)
+    claim(got.returncode == 64 and "--hang-timeout needs --mpi" in got.stderr,
+          f"code {got.returncode}: {got.stderr}")
+
+
+def test():
+    need_solver()
+    needs_mpi()
+    is_launched_again()
+    ends_the_job()
+
+
+main(test)
