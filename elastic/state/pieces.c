@@ -4,12 +4,13 @@
  * piece, and its part of every sharded one, its shard, and takes their
  * checksums from the chunks that the cache holds. Restoring: each local rank
  * copies all pieces, and of the shards of the world that made the commit what
- * is its own now. The ranks of a host share the work of checking pieces against
- * their checksums, also those that need no copy; each verifies the shards that
- * it uses. No rank enters fn before an agreement that comes after it. A part
- * that is damaged is marked empty and ends the generation, so that the next
- * decision takes it from another host's vault, or resumes from an older
- * commit. */
+ * is its own now. After a loss the ranks of a host share the work of checking
+ * pieces against their checksums, and each verifies the shards that it uses. In
+ * an announced change only those that take a commit up read it, and each
+ * verifies all that it takes. No rank enters fn before an agreement that comes
+ * after it. A part that is damaged is marked empty and ends the generation, so
+ * that the next decision takes it from another host's vault, or resumes from an
+ * older commit. */
 #include "elastic/state/state.h"
 
 #include <stdio.h>
@@ -371,6 +372,13 @@ static rg_status take_part(rg_state *state, const task *t)
     return is_over(ctx) ? lost() : damaged(state->ctx, t);
 }
 
+/* Piece i; the ranks of a host may be fewer than those that made it. */
+static bool verifies(const rg__membership *now, uint32_t i, bool is_needed)
+{
+    const bool is_my_share = (int)i % now->local_size == now->local_rank;
+    return now->is_announced ? is_needed : is_my_share;
+}
+
 rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
                             bool is_needed)
 {
@@ -387,8 +395,7 @@ rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
                                  .count = count,
                                  .shards = atomic_load(&piece[i].shards)},
                         .copies = is_needed,
-                        .verifies =
-                            (int)i % now->local_size == now->local_rank};
+                        .verifies = verifies(now, i, is_needed)};
         if (t.copies || t.verifies)
             st = take_part(state, &t);
     }
@@ -449,6 +456,8 @@ rg_status rg__state_restore_shard(rg_state *state, int slot, rg__commit_id id,
     const rg__piece *piece = state->ctx->vault->slot[slot];
     rg__part part = {.id = id, .count = atomic_load(&piece->shards)};
     rg_status st = part.count <= RG__WORLD_MAX ? RG_OK : lost();
+    if (state->ctx->now.is_announced && !is_needed)
+        return st;
     for (; part.index < part.count && st == RG_OK; part.index++)
         if (is_mine(state, &part))
             st = take_shard(state, slot, &part, is_needed);

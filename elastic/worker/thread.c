@@ -279,7 +279,8 @@ static rg_status build(rg__worker *w, rg__prepare *p)
                         .local_rank = p->local_rank,
                         .local_size = p->local_size,
                         .host_index = p->host_index,
-                        .host_count = p->host_count};
+                        .host_count = p->host_count,
+                        .is_announced = p->announced != 0};
     const size_t bytes = sizeof(rg__member_id) * (size_t)p->size;
     m.member = malloc(bytes);
     if (m.member == NULL) {

@@ -1,5 +1,6 @@
 /* The worker of bench_recovery: a state of --bytes, an allreduce and a commit
- * in every step, forever. After the first step of each generation, and when it
+ * in every step, forever. A step changes one byte of the state, with --rewrite
+ * all of it. After the first step of each generation, and when it
  * leaves one for the last, it appends a line to STAMPS/<pid>:
  *
  *   t_ns generation rank size first|last
@@ -14,6 +15,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,7 @@
 typedef struct bench {
     size_t bytes;
     int step_ms, floor, vaults;
+    bool rewrites;
     const char *stamps;
     rg_ctx *ctx;
     char *data;      /* registered */
@@ -53,7 +56,10 @@ static rg_status step(rg_state *state, bench *b)
                                 ELEMENTS, RG_F32, RG_AVG);
     if (st != RG_OK)
         return st;
-    b->data[rg_state_step(state) % b->bytes]++;
+    if (b->rewrites)
+        memset(b->data, (int)rg_state_step(state) + 1, b->bytes);
+    else
+        b->data[rg_state_step(state) % b->bytes]++;
     const struct timespec more = {b->step_ms / 1000,
                                   b->step_ms % 1000 * 1000000L};
     if (b->step_ms > 0)
@@ -209,6 +215,7 @@ static int read_flags(int argc, char **argv, bench *b)
     static const struct option flags[] = {
         {"bytes", required_argument, NULL, 'b'},
         {"step-ms", required_argument, NULL, 's'},
+        {"rewrite", no_argument, NULL, 'r'},
         {"stamps", required_argument, NULL, 'd'},
         {"floor", required_argument, NULL, 'f'},
         {"vaults", required_argument, NULL, 'v'},
@@ -218,6 +225,8 @@ static int read_flags(int argc, char **argv, bench *b)
             b->bytes = strtoull(optarg, NULL, 10);
         else if (c == 's')
             b->step_ms = atoi(optarg);
+        else if (c == 'r')
+            b->rewrites = true;
         else if (c == 'd')
             b->stamps = optarg;
         else if (c == 'f')
@@ -237,8 +246,10 @@ int main(int argc, char **argv)
 {
     bench b = {.vaults = 1, .fd = -1};
     if (read_flags(argc, argv, &b) != 0) {
-        fprintf(stderr, "usage: bench_recovery_worker --bytes N (--stamps DIR "
-                        "[--step-ms N] | --floor PROCESSES [--vaults N])\n");
+        fprintf(
+            stderr,
+            "usage: bench_recovery_worker --bytes N (--stamps DIR "
+            "[--step-ms N] [--rewrite] | --floor PROCESSES [--vaults N])\n");
         return 64;
     }
     b.data = aligned_alloc(64, b.bytes);
