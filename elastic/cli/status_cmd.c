@@ -111,7 +111,6 @@ static void print_waits(const json_t *status)
                rg__document_text(wait, "until"));
 }
 
-/* Workers of other hosts are shown without: run it there. */
 static void put_times(const json_t *worker, char step[RG__CELL],
                       char waiting[RG__CELL])
 {
@@ -129,8 +128,8 @@ static void print_slowest(const json_t *status)
 {
     const json_t *one = json_object_get(status, "slowest");
     if (json_is_object(one))
-        printf("slowest: %s.%lld computes %.2f ms of a step, half of this "
-               "host's workers at most %.2f ms\n",
+        printf("slowest: %s.%lld computes %.2f ms of a step, half of the "
+               "workers at most %.2f ms\n",
                rg__document_text(one, "host"), rg__document_number(one, "slot"),
                json_number_value(json_object_get(one, "busy_ms")),
                json_number_value(json_object_get(one, "median_ms")));

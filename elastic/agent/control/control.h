@@ -2,6 +2,8 @@
 #ifndef RG_AGENT_CONTROL_H
 #define RG_AGENT_CONTROL_H
 
+#include <jansson.h>
+
 #include "elastic/agent/base/agent_state.h"
 #include "elastic/agent/base/answer.h"
 
@@ -16,8 +18,10 @@ bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n);
 void rg__questions_look(rg__agent *a);
 
 /* report.c: the status document as JSON, malloc'd. is_whole: the snapshot is of
- * all keys of the job, now; else it is what this agent has seen of all/. */
-char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole);
+ * all keys of the job, now; else it is what this agent has seen of all/. times:
+ * what other hosts say of their workers' steps (step_times.h). */
+char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole,
+                 const json_t *times);
 
 /* event_log.c: What has happened to the job from a generation on, as JSON,
  * malloc'd.

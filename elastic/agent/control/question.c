@@ -2,8 +2,8 @@
  * from one linearizable read of all keys of the job, at the moment of the
  * question. While etcd is away, or when it gives no answer within a second, it
  * comes from what this agent has seen, and says so. Before that the workers
- * here are asked for their sets, without waiting for a worker that does not
- * answer at once.
+ * here are asked for their sets, and other hosts of the world for the times of
+ * their workers' steps, without waiting for one that does not answer at once.
  *
  * A follower asks only for the end: its connection stays until the agent ends,
  * which then tells its exit code. */
@@ -11,6 +11,7 @@
 #include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/control/scrape.h"
 #include "elastic/agent/base/txn.h"
+#include "elastic/agent/base/view.h"
 #include "elastic/agent/dump/dump.h"
 #include "elastic/agent/timeline/timeline.h"
 #include "elastic/agent/leaving/leaving.h"
@@ -29,7 +30,7 @@
 #include "sdk/base/sock.h"
 
 #define PATIENCE_NS   (1000 * RG__MS)
-#define SETS_NS       (300 * RG__MS) /* workers have so long for theirs */
+#define SHOW_NS       (300 * RG__MS) /* workers and hosts have so long */
 #define QUESTIONS_MAX 256            /* at once; one more is not answered */
 
 struct rg__asked {
@@ -39,6 +40,7 @@ struct rg__asked {
     rg__wire_type type;
     uint64_t from;     /* a generation, of EVENTS */
     uint32_t sets_ask; /* that workers have not answered yet, 0: none */
+    json_t *times;     /* of steps, by other hosts; owned */
     rg__etcd_req *reading;
     rg__timer *patience;
 };
@@ -54,13 +56,15 @@ static void forget(rg__asked *q)
     if (q->reading != NULL)
         rg__etcd_cancel(q->reading);
     rg__timer_destroy(q->patience);
+    json_decref(q->times);
     free(q);
 }
 
 static void answer(rg__asked *q, const rg__snapshot *snap, bool is_whole)
 {
-    char *text = q->type == RG__STATUS ? rg__report(q->a, snap, is_whole)
-                                       : rg__event_log(q->a, snap, q->from);
+    char *text = q->type == RG__STATUS
+                     ? rg__report(q->a, snap, is_whole, q->times)
+                     : rg__event_log(q->a, snap, q->from);
     rg__answer(q->sock, text);
     free(text);
     forget(q);
@@ -70,13 +74,22 @@ static void answer(rg__asked *q, const rg__snapshot *snap, bool is_whole)
 
 static void read_keys(rg__asked *q);
 
+static void end_gather(rg__agent *a)
+{
+    rg__gather_end(a->control->gather);
+    a->control->gather = NULL;
+}
+
 static void on_impatient(void *arg)
 {
     rg__asked *q = arg;
-    if (q->sets_ask != 0)
+    if (q->sets_ask != 0) {
+        end_gather(q->a);
         read_keys(q);
-    else
+        rg__questions_look(q->a); /* others may have waited for it, too */
+    } else {
         answer(q, &q->a->view, false);
+    }
 }
 
 static void on_read(void *arg, rg_status st, const rg__txn_reply *reply)
@@ -106,20 +119,51 @@ static void read_keys(rg__asked *q)
     rg__timer_set(q->patience, q->reading != NULL ? PATIENCE_NS : 0);
 }
 
-static void ask_for_sets(rg__asked *q)
+static void on_times(void *arg)
+{
+    rg__agent *a = arg;
+    end_gather(a);
+    rg__questions_look(a);
+}
+
+/* One gather at a time, for all that ask meanwhile. */
+static void ask_for_times(rg__asked *q)
+{
+    static const rg__dump_wish wish = {.only_times = 1};
+    rg__agent *a = q->a;
+    struct rg__control *all = a->control;
+    if (all->gather == NULL) {
+        json_decref(all->times);
+        all->times = json_array();
+        all->gather = rg__gather_begin(a, rg__view_decided(a), &wish,
+                                       all->times, on_times, a);
+        if (all->gather != NULL && rg__gather_is_over(all->gather))
+            end_gather(a);
+    }
+    q->times = json_incref(all->times);
+}
+
+static bool is_shown(const rg__asked *q)
+{
+    return q->a->control->gather == NULL &&
+           rg__set_list_is_here(q->a, q->sets_ask);
+}
+
+static void ask_what_is_shown(rg__asked *q)
 {
     q->sets_ask = rg__set_list_ask(q->a);
-    if (rg__set_list_is_here(q->a, q->sets_ask))
+    ask_for_times(q);
+    if (is_shown(q))
         read_keys(q);
     else
-        rg__timer_set(q->patience, SETS_NS);
+        rg__timer_set(q->patience, SHOW_NS);
 }
 
 /* Answers are sent by timers and etcd only, so no question goes here. */
 void rg__questions_look(rg__agent *a)
 {
     for (rg__asked *q = a->control->questions; q != NULL; q = q->next)
-        if (q->sets_ask != 0 && rg__set_list_is_here(a, q->sets_ask))
+        if (q->sets_ask != 0 && is_shown(q))
             read_keys(q);
 }
 
@@ -204,7 +248,7 @@ static void take(rg__agent *a, int sock, const rg__mark *m)
     else if (q->patience == NULL)
         on_impatient(q);
     else if (q->type == RG__STATUS)
-        ask_for_sets(q);
+        ask_what_is_shown(q);
     else
         read_keys(q);
 }
@@ -294,6 +338,8 @@ void rg__control_destroy(rg__agent *a)
         return;
     rg__scrape_close(a);
     end_questions(a);
+    end_gather(a);
+    json_decref(a->control->times);
     rg__change_asks_drop(a);
     free(a->control);
 }

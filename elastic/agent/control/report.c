@@ -26,6 +26,7 @@ typedef struct report {
     const rg__snapshot *snap;
     const rg__proposal *decided; /* NULL before the first */
     bool is_whole;
+    const json_t *times; /* by host */
 } report;
 
 static json_t *number_or_null(bool is_there, uint64_t n)
@@ -80,21 +81,16 @@ static json_t *pid_of(const rg__slot_record *r)
     return number_or_null(is_known, is_known ? (uint64_t)r->pid : 0);
 }
 
-static json_t *worker_json(const report *s, uint64_t host,
+static json_t *worker_json(const report *s, const rg__host_record *host,
                            const rg__slot_record *r)
 {
-    const rg__member_id id = {host, r->slot, r->start};
-    const int rank = rank_of(s, id);
-    const rg__slot *here = rg__slot_of(s->a, id);
-    const bool has_page = here != NULL && here->w.page != NULL && r->is_alive;
-    json_t *j = json_pack(
-        "{s:o,s:i,s:o,s:i,s:s,s:o}", "rank",
-        number_or_null(rank >= 0, (uint64_t)rank), "slot", (int)r->slot, "pid",
-        pid_of(r), "start", (int)r->start, "state", state_of(r, rank), "step",
-        number_or_null(has_page,
-                       has_page ? atomic_load(&here->w.page->step) : 0));
+    const int rank = rank_of(s, (rg__member_id){host->id, r->slot, r->start});
+    json_t *j = json_pack("{s:o,s:i,s:o,s:i,s:s}", "rank",
+                          number_or_null(rank >= 0, (uint64_t)rank), "slot",
+                          (int)r->slot, "pid", pid_of(r), "start",
+                          (int)r->start, "state", state_of(r, rank));
     if (j != NULL)
-        rg__step_times_add(has_page ? here : NULL, j);
+        rg__step_times_add(s->times, host->name, r, j);
     return j;
 }
 
@@ -150,8 +146,7 @@ static json_t *host_json(const report *s, const rg__host_record *host,
     const bool is_known = strcmp(state, "ready") == 0;
     json_t *workers = json_array();
     for (int i = 0; i < host->slot_count; i++)
-        json_array_append_new(workers,
-                              worker_json(s, host->id, &host->slot[i]));
+        json_array_append_new(workers, worker_json(s, host, &host->slot[i]));
     json_t *j = json_pack(
         "{s:s,s:i,s:s,s:s,s:b,s:b,s:o,s:o}", "id", host->name, "slots",
         host->slots, "state",
@@ -332,13 +327,19 @@ static json_t *sets_json(const report *s)
                                                   s->decided->size);
 }
 
-char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole)
+char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole,
+                 const json_t *times)
 {
     const rg__total total = rg__snapshot_total(snap);
+    json_t *by_host = rg__step_times_by_host(a, times);
     const report s = {.a = a,
                       .snap = snap,
                       .decided = rg__snapshot_decided(snap),
-                      .is_whole = is_whole};
+                      .is_whole = is_whole,
+                      .times = by_host};
+    json_t *hosts = hosts_json(&s);
+    json_t *slowest = rg__step_times_slowest(hosts);
+    json_decref(by_host);
     json_t *j = json_pack(
         "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,"
         "s:o,s:o,s:o}",
@@ -346,15 +347,14 @@ char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole)
         (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
         phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
         a->params->max, "size", s.decided != NULL ? s.decided->size : 0,
-        "hosts", hosts_json(&s), "sets", sets_json(&s), "changes",
-        changes_json(&s), "changes_total",
-        (json_int_t)rg__total_changes(&total), "end", end_json(&snap->end),
-        "metrics",
+        "hosts", hosts, "sets", sets_json(&s), "changes", changes_json(&s),
+        "changes_total", (json_int_t)rg__total_changes(&total), "end",
+        end_json(&snap->end), "metrics",
         a->control->metrics_at[0] != '\0' ? json_string(a->control->metrics_at)
                                           : json_null(),
         "etcd", etcd_json(&s), "vault_bytes", (json_int_t)rg__vault_bytes(a),
         "checkpoint", checkpoint_json(&s), "waiting", rg__waits_json(a),
-        "notice", rg__notice_json(a), "slowest", rg__step_times_slowest(a));
+        "notice", rg__notice_json(a), "slowest", slowest);
     char *text = j == NULL
                      ? NULL
                      : json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(13));

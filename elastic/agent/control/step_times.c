@@ -5,61 +5,108 @@
 
 #include <stdlib.h>
 
-#include "elastic/agent/base/view.h"
+#include "elastic/agent/dump/dump.h"
 
 #define FACTOR   1.2 /* so much more than the median is slow, */
 #define LEAST_MS 0.1 /* and so much */
 
-/* false: none is known yet, or the numbers are scribbled. */
-static bool read_times(const rg__slot *s, double *took_ms, double *waited_ms)
+static void add_part(json_t *by_host, const json_t *part)
 {
-    const rg__page *page = s->w.page;
-    if (page == NULL || !rg__slot_is_alive(s))
-        return false;
-    const uint64_t took = atomic_load(&page->step_took_ns);
-    const uint64_t waited = atomic_load(&page->step_waited_ns);
-    *took_ms = (double)took / 1e6;
-    *waited_ms = (double)(waited < took ? waited : took) / 1e6;
-    return took > 0;
+    const char *host = json_string_value(json_object_get(part, "host"));
+    json_t *workers = json_object_get(part, "workers");
+    if (host != NULL && json_is_array(workers))
+        json_object_set(by_host, host, workers);
 }
 
-void rg__step_times_add(const rg__slot *s, json_t *worker)
+json_t *rg__step_times_by_host(const rg__agent *a, const json_t *parts)
 {
-    double took = 0, waited = 0;
-    const bool is_known = s != NULL && read_times(s, &took, &waited);
-    json_object_set_new(worker, "step_ms",
-                        is_known ? json_real(took) : json_null());
-    json_object_set_new(worker, "waiting",
-                        is_known ? json_real(waited / took) : json_null());
+    size_t i;
+    const json_t *part;
+    const rg__dump_wish wish = {.only_times = 1};
+    json_t *by_host = json_object(), *mine = rg__dump_records(a, &wish);
+    json_array_foreach(parts, i, part) add_part(by_host, part);
+    add_part(by_host, mine);
+    json_decref(mine);
+    return by_host;
 }
 
-static int by_size(const void *a, const void *b)
+static const json_t *find(const json_t *workers, const rg__slot_record *r)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
+    size_t i;
+    const json_t *one;
+    json_array_foreach(
+        workers, i,
+        one) if (json_integer_value(json_object_get(one, "slot")) == r->slot &&
+                 json_integer_value(json_object_get(one, "start")) ==
+                     r->start) return one;
+    return NULL;
+}
+
+void rg__step_times_add(const json_t *by_host, const char *host,
+                        const rg__slot_record *r, json_t *worker)
+{
+    static const char *const names[] = {"step", "step_ms", "waiting"};
+    const json_t *one = find(json_object_get(by_host, host), r);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        json_t *value = json_object_get(one, names[i]);
+        json_object_set(worker, names[i],
+                        json_is_number(value) ? value : json_null());
+    }
+}
+
+/* ------------------------------------------------------------ the slowest */
+
+typedef struct busy {
+    double ms;
+    const char *host;
+    int slot;
+} busy;
+
+/* false: it has ended no step yet. */
+static bool read_busy(const json_t *host, const json_t *worker, busy *b)
+{
+    const json_t *took = json_object_get(worker, "step_ms");
+    const json_t *waiting = json_object_get(worker, "waiting");
+    *b = (busy){json_number_value(took) * (1 - json_number_value(waiting)),
+                json_string_value(json_object_get(host, "id")),
+                (int)json_integer_value(json_object_get(worker, "slot"))};
+    return json_is_number(took) && b->host != NULL;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const double x = ((const busy *)a)->ms, y = ((const busy *)b)->ms;
     return (x > y) - (x < y);
 }
 
-json_t *rg__step_times_slowest(const rg__agent *a)
+static int list_busy(const json_t *hosts, busy **all_p)
 {
-    double busy[RG__HOST_SLOTS_MAX], most = 0, took, waited;
+    size_t h, w, room = 0;
     int n = 0;
-    uint32_t slot = 0;
-    for (int i = 0; i < a->params->slots && n < RG__HOST_SLOTS_MAX; i++) {
-        if (!read_times(&a->slot[i], &took, &waited))
-            continue;
-        busy[n] = took - waited;
-        if (busy[n] > most) {
-            most = busy[n];
-            slot = a->slot[i].index;
-        }
-        n++;
+    const json_t *host, *worker;
+    json_array_foreach(hosts, h, host) room +=
+        json_array_size(json_object_get(host, "workers"));
+    *all_p = calloc(room + 1, sizeof **all_p);
+    json_array_foreach(hosts, h, host)
+        json_array_foreach(json_object_get(host, "workers"), w, worker) n +=
+        *all_p != NULL && read_busy(host, worker, &(*all_p)[n]);
+    return n;
+}
+
+json_t *rg__step_times_slowest(const json_t *hosts)
+{
+    busy *all = NULL;
+    json_t *slowest = NULL;
+    const int n = list_busy(hosts, &all);
+    if (n >= 2) {
+        qsort(all, (size_t)n, sizeof *all, by_time);
+        const busy last = all[n - 1];
+        const double median = all[(n - 1) / 2].ms;
+        if (last.ms >= FACTOR * median && last.ms >= median + LEAST_MS)
+            slowest =
+                json_pack("{s:s,s:i,s:f,s:f}", "host", last.host, "slot",
+                          last.slot, "busy_ms", last.ms, "median_ms", median);
     }
-    if (n < 2)
-        return json_null();
-    qsort(busy, (size_t)n, sizeof *busy, by_size);
-    const double median = busy[(n - 1) / 2];
-    if (most < FACTOR * median || most < median + LEAST_MS)
-        return json_null();
-    return json_pack("{s:s,s:i,s:f,s:f}", "host", a->params->host, "slot",
-                     (int)slot, "busy_ms", most, "median_ms", median);
+    free(all);
+    return slowest != NULL ? slowest : json_null();
 }

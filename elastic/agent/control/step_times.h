@@ -1,4 +1,4 @@
-/* Step times of this host's workers, for the status document. */
+/* Step times of the job's workers, for the status document. */
 #ifndef RG_AGENT_STEP_TIMES_H
 #define RG_AGENT_STEP_TIMES_H
 
@@ -6,11 +6,17 @@
 
 #include "elastic/agent/base/agent_state.h"
 
-/* "step_ms" and "waiting", the share of it in which the worker waited for
- * operations; null while they are not known. s may be NULL. */
-void rg__step_times_add(const rg__slot *s, json_t *worker);
+/* Workers by host: of this one as they are now, and of those that have
+ * answered (a gather of dump.h, with errors for the others). New. */
+json_t *rg__step_times_by_host(const rg__agent *a, const json_t *parts);
 
-/* The worker here that computes clearly longer than the others, or null. */
-json_t *rg__step_times_slowest(const rg__agent *a);
+/* "step", "step_ms" and "waiting", the share of it in which the worker waited
+ * for operations; null where they are not known. */
+void rg__step_times_add(const json_t *by_host, const char *host,
+                        const rg__slot_record *r, json_t *worker);
+
+/* The worker that computes clearly longer than the others, or null; of a status
+ * document's hosts. */
+json_t *rg__step_times_slowest(const json_t *hosts);
 
 #endif

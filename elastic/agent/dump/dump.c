@@ -11,24 +11,12 @@
 
 #include "elastic/agent/base/answer.h"
 #include "elastic/agent/base/view.h"
-#include "elastic/agent/hosts/peers.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
 #define ALL_NS    (10000 * RG__MS)
-#define TEXT_MAX  ((size_t)48 << 20) /* of one host */
-#define DUMPS_MAX 4                  /* at once */
+#define DUMPS_MAX 4 /* at once */
 #define FILES_MAX 8
-
-typedef struct host_call {
-    struct host_call *next;
-    struct rg__dump *d;
-    char host[RG__NAME_MAX];
-    rg__connection *c; /* NULL: it is over */
-    bool is_asked;
-    char *text;
-    size_t n;
-} host_call;
 
 typedef struct rg__dump {
     struct rg__dump *next;
@@ -38,18 +26,13 @@ typedef struct rg__dump {
     uint64_t generation; /* 0: of the current one */
     json_t *document;    /* owned; its hosts come in */
     rg__host_part *mine;
-    host_call *calls;
+    rg__gather *others;
     rg__timer *patience;
 } rg__dump;
 
-static void add_host(rg__dump *d, json_t *part)
+static json_t *hosts_of(const rg__dump *d)
 {
-    json_array_append_new(json_object_get(d->document, "hosts"), part);
-}
-
-static void add_error(rg__dump *d, const char *host, const char *why)
-{
-    add_host(d, json_pack("{s:s,s:s}", "host", host, "error", why));
+    return json_object_get(d->document, "hosts");
 }
 
 /* ------------------------------------------------------------------ the end */
@@ -61,14 +44,7 @@ static void drop(rg__dump *d)
         at = &(*at)->next;
     if (*at == d)
         *at = d->next;
-    while (d->calls != NULL) {
-        host_call *k = d->calls;
-        d->calls = k->next;
-        if (k->c != NULL)
-            rg__connection_close(k->c);
-        free(k->text);
-        free(k);
-    }
+    rg__gather_end(d->others);
     rg__host_part_drop(d->mine);
     rg__timer_destroy(d->patience);
     json_decref(d->document);
@@ -110,9 +86,8 @@ static void save(const rg__dump *d, const char *text)
 
 static void finish(rg__dump *d)
 {
-    for (host_call *k = d->calls; k != NULL; k = k->next)
-        if (k->c != NULL)
-            add_error(d, k->host, "its agent has not answered in time");
+    rg__gather_end(d->others);
+    d->others = NULL;
     rg__dump_compare(d->document);
     char *text = d->wants_json ? json_dumps(d->document, JSON_INDENT(1))
                                : rg__dump_text(d->document);
@@ -129,10 +104,7 @@ static void finish(rg__dump *d)
 
 static void look(rg__dump *d)
 {
-    bool is_waiting = d->mine != NULL;
-    for (const host_call *k = d->calls; k != NULL; k = k->next)
-        is_waiting = is_waiting || k->c != NULL;
-    if (!is_waiting)
+    if (d->mine == NULL && (d->others == NULL || rg__gather_is_over(d->others)))
         rg__timer_set(d->patience, 0); /* not below what called this */
 }
 
@@ -145,87 +117,13 @@ static void on_mine(void *arg, json_t *part)
 {
     rg__dump *d = arg;
     d->mine = NULL;
-    add_host(d, part);
+    json_array_append_new(hosts_of(d), part);
     look(d);
 }
 
-/* ------------------------------------------------------------- other hosts */
-
-static void end_call(host_call *k, const char *why)
+static void on_others(void *arg)
 {
-    json_t *part =
-        why == NULL && k->n > 0 ? json_loadb(k->text, k->n, 0, NULL) : NULL;
-    k->c = NULL;
-    if (json_is_object(part))
-        add_host(k->d, part);
-    else
-        add_error(k->d, k->host, why != NULL ? why : "its answer is malformed");
-    if (!json_is_object(part))
-        json_decref(part);
-    look(k->d);
-}
-
-static bool append(host_call *k, const char *bytes, size_t n)
-{
-    char *more = k->n + n <= TEXT_MAX ? realloc(k->text, k->n + n + 1) : NULL;
-    if (more == NULL)
-        return false;
-    memcpy(more + k->n, bytes, n);
-    k->text = more;
-    k->n += n;
-    return true;
-}
-
-static bool on_frame(void *arg, uint32_t type, const void *body, size_t n)
-{
-    host_call *k = arg;
-    const rg__dumped *m = body;
-    if (type != RG__PEER_DUMPED || n < sizeof *m ||
-        !append(k, (const char *)(m + 1), n - sizeof *m))
-        return false;
-    if (m->is_last == 0)
-        return true;
-    rg__connection_close(k->c);
-    end_call(k, NULL);
-    return true;
-}
-
-static void on_room(void *arg)
-{
-    host_call *k = arg;
-    rg__dump_wish *m = k->is_asked ? NULL : rg__connection_space(k->c);
-    if (m == NULL)
-        return;
-    *m = (rg__dump_wish){.generation = k->d->generation,
-                         .wants_stacks = k->d->wants_stacks};
-    k->is_asked = true;
-    rg__connection_send(k->c, RG__PEER_DUMP, sizeof *m);
-}
-
-static void on_gone(void *arg, const char *why)
-{
-    char text[192];
-    snprintf(text, sizeof text, "its agent can't be asked: %.160s", why);
-    end_call(arg, text);
-}
-
-static void call(rg__dump *d, const rg__proposal_host *host)
-{
-    static const rg__connection_fns fns = {on_frame, on_room, on_gone};
-    host_call *k = calloc(1, sizeof *k);
-    if (k == NULL) {
-        add_error(d, host->name, "no memory to ask it");
-        return;
-    }
-    k->d = d;
-    k->next = d->calls;
-    d->calls = k;
-    snprintf(k->host, sizeof k->host, "%s", host->name);
-    if (rg__connection_call(d->a, &host->address, host->port, host->id, &fns, k,
-                            &k->c) != RG_OK) {
-        k->c = NULL;
-        add_error(d, host->name, rg_last_error());
-    }
+    look(arg);
 }
 
 static const rg__proposal *world_of(const rg__dump *d)
@@ -272,13 +170,14 @@ static void gather(rg__dump *d)
         json_object_set_new(d->document, "generation",
                             json_integer((json_int_t)p->generation));
     rg__timer_set(d->patience, ALL_NS);
-    for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (p->host[i].id != a->id)
-            call(d, &p->host[i]);
-    d->mine =
-        rg__host_part_begin(a, d->generation, d->wants_stacks, on_mine, d);
-    if (d->mine == NULL)
-        add_error(d, a->params->host, "no memory to look at its workers");
+    const rg__dump_wish wish = {.generation = d->generation,
+                                .wants_stacks = d->wants_stacks};
+    d->others = rg__gather_begin(a, p, &wish, hosts_of(d), on_others, d);
+    d->mine = rg__host_part_begin(a, &wish, on_mine, d);
+    if (d->mine == NULL || d->others == NULL)
+        json_array_append_new(hosts_of(d),
+                              json_pack("{s:s,s:s}", "host", a->params->host,
+                                        "error", "no memory to look at hosts"));
     look(d);
 }
 

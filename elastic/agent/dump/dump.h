@@ -11,6 +11,28 @@
 
 #include "elastic/agent/base/agent_state.h"
 
+/* What is wanted of a host. */
+typedef struct rg__dump_wish {
+    uint64_t generation;   /* 0: that in which each worker is */
+    uint32_t wants_stacks; /* beside the operations */
+    uint32_t only_times;   /* steps alone, of workers that live */
+} rg__dump_wish;
+
+/* gather.c: the parts of the other hosts of a world (NULL: of none) into an
+ * array that is the caller's; done is called, once, when the last one is there,
+ * and never below this call. NULL: no memory. */
+typedef struct rg__gather rg__gather;
+typedef void (*rg__gather_fn)(void *arg);
+rg__gather *rg__gather_begin(rg__agent *a, const rg__proposal *world,
+                             const rg__dump_wish *wish, json_t *hosts,
+                             rg__gather_fn done, void *arg);
+bool rg__gather_is_over(const rg__gather *g);
+/* What is not there yet gets an error in its place; NULL allowed. */
+void rg__gather_end(rg__gather *g);
+
+/* dump_record.c: what the records of this host's workers hold; new. */
+json_t *rg__dump_records(const rg__agent *a, const rg__dump_wish *wish);
+
 /* Ask all hosts, and answer the command: as JSON, or as text for people. */
 void rg__dump_ask(rg__agent *a, int sock, bool wants_json, bool wants_stacks);
 

@@ -4,10 +4,6 @@
 
 #include "elastic/agent/dump/dump.h"
 
-/* dump_record.c: what the records of this host's workers hold of a generation;
- * 0: of the one that each is in. New. */
-json_t *rg__dump_records(const rg__agent *a, uint64_t generation);
-
 /* dump_text.c: compare the ranks: {"hosts": ...} gets "differences". */
 void rg__dump_compare(json_t *document);
 /* The document for people; malloc'd. */
@@ -17,17 +13,11 @@ char *rg__dump_text(const json_t *document);
  * reference, once, and not below this call. NULL: no memory. */
 typedef struct rg__host_part rg__host_part;
 typedef void (*rg__host_part_fn)(void *arg, json_t *document);
-rg__host_part *rg__host_part_begin(rg__agent *a, uint64_t generation,
-                                   bool wants_stacks, rg__host_part_fn done,
-                                   void *arg);
+rg__host_part *rg__host_part_begin(rg__agent *a, const rg__dump_wish *wish,
+                                   rg__host_part_fn done, void *arg);
 void rg__host_part_drop(rg__host_part *part); /* NULL allowed */
 
-/* Between agents: DUMP, and DUMPED with text behind it. */
-typedef struct rg__dump_wish {
-    uint64_t generation; /* 0: that in which each worker is */
-    uint32_t wants_stacks, unused;
-} rg__dump_wish;
-
+/* Between agents: DUMP with a wish, and DUMPED with text behind it. */
 typedef struct rg__dumped {
     uint32_t is_last, unused;
 } rg__dumped;

@@ -152,6 +152,22 @@ static rg__half *copy_of(const rg__half *from)
     return copy;
 }
 
+/* How far it is: null while that is not known. */
+static json_t *times_json(const rg__slot *s)
+{
+    const rg__page *page = s->w.page;
+    const uint64_t took = atomic_load(&page->step_took_ns);
+    const uint64_t waited = atomic_load(&page->step_waited_ns);
+    const bool is_known = took > 0;
+    return json_pack(
+        "{s:i,s:i,s:I,s:o,s:o}", "slot", (int)s->index, "start",
+        (int)s->saved.start, "step", (json_int_t)atomic_load(&page->step),
+        "step_ms", is_known ? json_real((double)took / 1e6) : json_null(),
+        "waiting",
+        is_known ? json_real(waited < took ? (double)waited / (double)took : 1)
+                 : json_null());
+}
+
 static json_t *worker_json(const rg__slot *s, const rg__record *record,
                            pid_t pid, bool is_alive, uint64_t generation)
 {
@@ -176,17 +192,27 @@ static void add(json_t *workers, json_t *worker)
         json_array_append_new(workers, worker);
 }
 
-json_t *rg__dump_records(const rg__agent *a, uint64_t generation)
+static void add_of_slot(json_t *workers, const rg__slot *s,
+                        const rg__dump_wish *wish)
+{
+    const bool is_alive = rg__slot_is_alive(s);
+    if (wish->only_times != 0) {
+        if (s->w.page != NULL && is_alive)
+            add(workers, times_json(s));
+        return;
+    }
+    if (s->w.record != NULL)
+        add(workers,
+            worker_json(s, s->w.record, s->w.pid, is_alive, wish->generation));
+    if (s->fallen.record != NULL)
+        add(workers, worker_json(s, s->fallen.record, s->fallen.pid, false,
+                                 wish->generation));
+}
+
+json_t *rg__dump_records(const rg__agent *a, const rg__dump_wish *wish)
 {
     json_t *workers = json_array();
-    for (int i = 0; i < a->params->slots; i++) {
-        const rg__slot *s = &a->slot[i];
-        if (s->w.record != NULL)
-            add(workers, worker_json(s, s->w.record, s->w.pid,
-                                     rg__slot_is_alive(s), generation));
-        if (s->fallen.record != NULL)
-            add(workers, worker_json(s, s->fallen.record, s->fallen.pid, false,
-                                     generation));
-    }
+    for (int i = 0; i < a->params->slots; i++)
+        add_of_slot(workers, &a->slot[i], wish);
     return json_pack("{s:s,s:o}", "host", a->params->host, "workers", workers);
 }

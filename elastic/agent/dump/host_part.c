@@ -164,21 +164,21 @@ static bool may_look(const rg__agent *a, uint64_t generation)
     return generation == 0 || a->acking <= generation;
 }
 
-rg__host_part *rg__host_part_begin(rg__agent *a, uint64_t generation,
-                                   bool wants_stacks, rg__host_part_fn done,
-                                   void *arg)
+rg__host_part *rg__host_part_begin(rg__agent *a, const rg__dump_wish *wish,
+                                   rg__host_part_fn done, void *arg)
 {
     rg__host_part *p = calloc(1, sizeof *p);
     if (p == NULL)
         return NULL;
     *p = (rg__host_part){.a = a, .out = -1, .done = done, .arg = arg};
-    p->document = rg__dump_records(a, generation);
+    p->document = rg__dump_records(a, wish);
     p->patience = rg__timer_create(a->loop, on_late, p);
     if (p->document == NULL || p->patience == NULL) {
         rg__host_part_drop(p);
         return NULL;
     }
-    if (!wants_stacks || !may_look(a, generation) || !begin_stacks(p))
+    if (wish->wants_stacks == 0 || !may_look(a, wish->generation) ||
+        !begin_stacks(p))
         rg__timer_set(p->patience, 0);
     return p;
 }

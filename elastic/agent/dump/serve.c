@@ -96,8 +96,7 @@ bool rg__dump_serve(rg__agent *a, rg__connection *c, const void *body, size_t n)
         return false;
     *s = (serving){.a = a, .c = c};
     s->beat = rg__timer_create(a->loop, on_beat, s);
-    s->part =
-        rg__host_part_begin(a, m->generation, m->wants_stacks != 0, on_part, s);
+    s->part = rg__host_part_begin(a, m, on_part, s);
     if (s->beat == NULL || s->part == NULL) {
         drop(s);
         return false;
