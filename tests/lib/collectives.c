@@ -308,7 +308,7 @@ static void check_part(const char *what, const test *t, const char *at,
                    "%llu from rank %d is wrong on rank %d of %d",
                    what, (unsigned long long)t->count, type_names[t->type],
                    t->in_place, (unsigned long long)i,
-                   (unsigned long long)bytes, from, to, t->n);
+                   (unsigned long long)bytes, from, t->rank, t->n);
 }
 
 static void broadcast(test *t, int root)

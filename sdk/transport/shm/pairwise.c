@@ -320,7 +320,7 @@ static rg_status copy_direct(rg__native *c)
         const rg_status st = locate(c, m, &from);
         if (st != RG_OK)
             return st;
-        if (from == place_of(c, m))
+        if (m == c->rank && from == place_of(c, m))
             continue;
         const uint64_t left = bytes - c->at;
         const size_t now =
