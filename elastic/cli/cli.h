@@ -52,6 +52,11 @@ typedef struct rg__command {
     int (*run)(rg__cli *cli);
 } rg__command;
 
+/* At the start of a program: the process that starts us may have closed 0, 1 or
+ * 2, and the next file would get the number, and what is printed would end in
+ * it. */
+void rg__cli_open_what_is_closed(void);
+
 /* Read settings from the environment, the file and the flags; where a program
  * may follow, flags end at the first word that is not a flag. argv[0] is the
  * command's name. ERR_INVALID: an unknown flag or a bad value. Close it in any
@@ -70,8 +75,6 @@ int rg__cli_fail(rg_status st);
 int rg__cmd_run(rg__cli *cli);
 int rg__cmd_agent(rg__cli *cli);
 int rg__cmd_remote(rg__cli *cli);
-int rg__cmd_rank(rg__cli *cli);
-int rg__cmd_proxy(rg__cli *cli);
 int rg__cmd_preload(rg__cli *cli);
 int rg__cmd_status(rg__cli *cli);
 int rg__cmd_jobs(rg__cli *cli);

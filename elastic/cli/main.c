@@ -1,6 +1,5 @@
 /* The `regroup` command: finds the command that is meant and runs it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,13 +30,6 @@ static const rg__command commands[] = {
     {"remote", "", "what `regroup run -H` starts on other hosts",
      "It is told on standard input what to do, and is of no use to a person.\n",
      rg__cmd_remote},
-    {RG__CMD_RANK, "PROGRAM [ARGS]", "what mpirun starts under --mpi",
-     "It asks the agent of its host which slot it is, and runs PROGRAM there.\n"
-     "It is of no use to a person.\n",
-     rg__cmd_rank},
-    {RG__CMD_PROXY, "HOST WORDS", "what mpirun runs in place of ssh",
-     "The agent of that host runs the words. It is of no use to a person.\n",
-     rg__cmd_proxy},
     {"mpirun-preload", "[FLAGS] PROGRAM [ARGS]",
      "run a rank of an MPI program with its collectives interposed",
      "For mpirun: `mpirun -n 4 regroup mpirun-preload ./solver input`. The\n"
@@ -257,18 +249,6 @@ static int run_words(int argc, char **argv)
                            : fail_unknown(word);
 }
 
-/* The process that starts us may have closed 0, 1 or 2: the next file would get
- * the number, and what is printed would end in it. */
-static void open_what_is_closed(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
 /* The code, unless it is success and not all could be printed. */
 static int end_output(int code)
 {
@@ -284,7 +264,7 @@ static int end_output(int code)
 
 int main(int argc, char **argv)
 {
-    open_what_is_closed();
+    rg__cli_open_what_is_closed();
     if (argc < 2) {
         print_usage(stderr);
         return RG__EXIT_USAGE;

@@ -59,8 +59,9 @@
 #define RG__ULFM           "ulfm"
 #define RG__ENV_RESTART    "REGROUP_RESTART"
 #define RG__ENV_GENERATION "REGROUP_GENERATION"
-#define RG__CMD_RANK       "rank"  /* `regroup rank PROGRAM`, under mpirun */
-#define RG__CMD_PROXY      "proxy" /* `regroup proxy HOST WORDS`, for mpirun */
+#define RG__RANK_PROGRAM   "regroup-rank" /* in libexec: under mpirun */
+#define RG__CMD_RANK       "rank"         /* regroup-rank rank PROGRAM */
+#define RG__CMD_PROXY      "proxy"        /* regroup-rank proxy HOST WORDS */
 
 /* clang-format off */
 /* Each with its struct, and 1 if more bytes follow that. */

@@ -58,10 +58,11 @@ def built():
                  '"$PWD/build/release/lib/libregroup.so"')
     major = "so." + version().split(".", maxsplit=1)[0]
     yield library, f"lib/libregroup.{major}"
-    program = library.parent.parent / "bin" / "regroup"
-    if not program.is_file():
-        sys.exit(f"there is no {program}; `ci/build release` makes both")
-    yield program, "bin/regroup"
+    for name in "bin/regroup", "libexec/regroup-rank":
+        program = library.parent.parent / name
+        if not program.is_file():
+            sys.exit(f"there is no {program}; `ci/build release` makes all")
+        yield program, name
     for pattern in (f"libregroup_mpi-*.{major}", "libregroup_interpose-*.so",
                     "regroup_fast.abi3.so"):
         for path in library.parent.glob(pattern):
@@ -98,7 +99,7 @@ class BuildPy(build_py):
     @staticmethod
     def add(folder):
         """Each finds the others from where it lies."""
-        for name in ("lib", "bin", "terms"):
+        for name in ("lib", "bin", "libexec", "terms"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         libraries = set()
         for path, place in built():

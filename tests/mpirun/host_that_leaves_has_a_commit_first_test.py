@@ -3,7 +3,7 @@ all ranks so, they end by themselves, and the next launch goes on from there on
 the other hosts. Each launch has the same environment, but for what says which
 it is; flags of --mpirun arrive, and what an outer launcher has set does not.
 
-Covers: mpirun/mpirun.c mpirun_line.c ranks.c rank_cmd.c drain.c publish.c
+Covers: mpirun/mpirun.c mpirun_line.c ranks.c rank_main.c drain.c publish.c
 """
 
 import re

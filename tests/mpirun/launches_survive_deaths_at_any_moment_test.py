@@ -6,7 +6,7 @@ within its steps: another launch follows, and no committed step is lost.
 
 runs for as long as you like; it prints each try.
 
-Covers: mpirun/mpirun.c sweep.c proxies.c ranks.c fabric.c rank_cmd.c
+Covers: mpirun/mpirun.c sweep.c proxies.c ranks.c fabric.c rank_main.c
 plan.c
 """
 
@@ -40,7 +40,7 @@ def children_of(pid):
 def kind_of(pid):
     words = words_of(pid)
     name = os.path.basename(words[0]) if words else ""
-    return words[1] if name == "regroup" and len(words) > 1 else \
+    return words[1] if name == "regroup-rank" and len(words) > 1 else \
         name.split(".")[0]
 
 

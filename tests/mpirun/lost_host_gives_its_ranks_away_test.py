@@ -4,7 +4,7 @@ loss of a host its ranks are on the spare host and all others where
 they were, the state comes to the spare from another host's vault, and the
 host that led and ran mpirun may be lost as well.
 
-Covers: mpirun/mpirun.c proxies.c mpirun_line.c rank_cmd.c state_resume.c
+Covers: mpirun/mpirun.c proxies.c mpirun_line.c rank_main.c state_resume.c
 plan.c flavour.c suspect.c
 """
 

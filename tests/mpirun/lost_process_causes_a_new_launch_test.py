@@ -6,7 +6,7 @@ undisturbed run. What an outer launcher has left in the environment is not
 handed on, what a person sets for the MPI is, and hosts come from no allocation
 around. No rank of MPICH looks for hardware that is not here.
 
-Covers: mpirun/mpirun.c sweep.c ranks.c proxies.c clients.c mpirun_line.c rank_cmd.c
+Covers: mpirun/mpirun.c sweep.c ranks.c proxies.c clients.c mpirun_line.c rank_main.c
 state_resume.c scratch.c slots.c plan.c flavour.c fabric.c which_mpi.c capture.c elf.c
 """
 

@@ -1,5 +1,6 @@
 """An MPI program without --mpi is told that its processes will be alone; a
-program of two MPIs, or of another one than its mpirun, is refused; a rank that
+program of two MPIs, or of another one than its mpirun, is refused, and so is a
+regroup without its other files; a rank that
 fails again and again at the same step, or before rg_init, ends the job with
 its code, and so does one that is killed there or calls MPI_Abort; one that
 never calls rg_init ends it at once; MPI_Finalize does not wait forever; a stop
@@ -14,6 +15,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 from house import BUILD, REGROUP, UNTIL_FINISH, Job, claim, main, until
 from mpijob import MPI_ENV, SOLVER, launches, need_solver, wait_launch
@@ -49,6 +51,17 @@ def refused_for_its_mpi():
                 "--mpirun", "mpirun.openmpi --bind-to none", mpich)
         refused("is of MPICH, and .*solver-openmpi is linked with Open MPI "
                 "4.1 or Open MPI 5", "--mpirun", "mpirun.mpich", SOLVER)
+
+
+def refused_without_all_files():
+    with tempfile.TemporaryDirectory() as folder:
+        alone = shutil.copy(REGROUP, os.path.join(folder, "regroup"))
+        got = subprocess.run([alone, "run", "--mpi", "-n", "2", SOLVER],
+                             capture_output=True, text=True, check=False,
+                             env=dict(os.environ, **MPI_ENV), timeout=60)
+    claim(got.returncode == 71 and "libexec/regroup-rank, and that can't be "
+          "run (No such file or directory); install Regroup with all its "
+          "files" in got.stderr, f"{got.returncode}: {got.stderr}")
 
 
 def refused_for_a_colon():
@@ -155,6 +168,7 @@ def test():
     need_solver()
     told_without_mpi()
     refused_for_its_mpi()
+    refused_without_all_files()
     refused_for_a_colon()
     fails_at_a_step()
     is_aborted_at_a_step()

@@ -97,7 +97,7 @@ def mpirun_of(job):
 
 def shims_of(job):
     return pids_of(job, lambda name, words: words[1:2] == ["rank"] and
-                   name == "regroup")
+                   name == "regroup-rank")
 
 
 def check_value(job, size):

@@ -6,7 +6,7 @@ collective of MPI, for rank 0, for one that is stopped, and for two at once.
 Below --min all are launched again.
 
 Covers: in_place.c mend.c lost.c mpirun.c plan.c flavour.c mpirun_line.c
-rank_cmd.c state_resume.c launch.c settings.c program.c world.c
+rank_main.c state_resume.c launch.c settings.c program.c world.c
 """
 
 import os

@@ -90,7 +90,7 @@ def files_need_nothing_else(package):
     for name in ("lib/libregroup.so.0", "py.typed", "torch/_group.py",
                  "terms/libsodium23"):
         claim(os.path.exists(os.path.join(package, name)), f"{name} is missing")
-    for name in ("bin/regroup", "lib/libregroup.so.0"):
+    for name in ("bin/regroup", "libexec/regroup-rank", "lib/libregroup.so.0"):
         done = subprocess.run(["ldd", os.path.join(package, name)], text=True,
                               check=True, stdout=subprocess.PIPE,
                               env=dict(os.environ, LD_LIBRARY_PATH=""))

@@ -1,5 +1,5 @@
-/* What mpirun starts in place of ssh, `regroup proxy` once for each host, where
- * mpirun does not look at how that ends (hydra): a client that has failed
+/* What mpirun starts in place of ssh, `regroup-rank proxy` once for each host,
+ * where mpirun does not look at how that ends (hydra): a client that has failed
  * leaves its host without a daemon, and mpirun waits. Such a child stays a
  * zombie of mpirun's, with its exit code, so it is looked for until the launch
  * has a world. */

@@ -50,7 +50,7 @@ static bool has_any(const device *of)
 }
 
 /* A setting of the user's stays, and so does a flag of --mpirun. Of hwloc's,
- * ranks have what a flavour sets, and else see all devices (rank_cmd.c). */
+ * ranks have what a flavour sets, and else see all devices (rank_main.c). */
 static void set(const char *const *variables)
 {
     for (const char *const *v = variables; *v != NULL; v++) {

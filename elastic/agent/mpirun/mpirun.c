@@ -666,6 +666,9 @@ rg_status rg__mpirun_create(rg__agent *a)
     if (a->launches == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     if (a->params->is_mpi) {
+        const rg_status st = rg__command_find_ours(a->launches);
+        if (st != RG_OK)
+            return st;
         a->elastic = 1;
         rg__scratch_sweep(false, NULL, NULL);
     }

@@ -4,10 +4,13 @@
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/workers/workers.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "sdk/base/fail.h"
 
 typedef struct words {
     char **of;
@@ -64,9 +67,9 @@ static host_run run_from(const rg__mpirun *all, int first)
     return run;
 }
 
-static void add_program(words *w, const rg__agent *a, const char *self)
+static void add_program(words *w, const rg__agent *a, const char *ours)
 {
-    add(w, self);
+    add(w, ours);
     add(w, RG__CMD_RANK);
     for (char *const *word = a->params->argv; *word != NULL; word++)
         add(w, *word);
@@ -82,7 +85,7 @@ static void add_number(words *w, int n)
 
 /* An MPI whose programs may each have a host, but which gives ranks to hosts
  * in an order of its own otherwise: its own host first, say. */
-static void add_each_run(words *w, const rg__agent *a, const char *self)
+static void add_each_run(words *w, const rg__agent *a, const char *ours)
 {
     const rg__mpirun *all = &a->view.mpirun;
     host_run run;
@@ -93,13 +96,13 @@ static void add_each_run(words *w, const rg__agent *a, const char *self)
         add_number(w, run.n);
         add(w, "--host");
         add(w, run.name);
-        add_program(w, a, self);
+        add_program(w, a, ours);
     }
 }
 
 /* One that keeps to the order of its list, and to a host that is in it twice.
  */
-static void add_host_list(words *w, const rg__agent *a, const char *self,
+static void add_host_list(words *w, const rg__agent *a, const char *ours,
                           const char *flag)
 {
     const rg__mpirun *all = &a->view.mpirun;
@@ -118,38 +121,55 @@ static void add_host_list(words *w, const rg__agent *a, const char *self,
     add(w, flag);
     add(w, list);
     add_number(w, all->size);
-    add_program(w, a, self);
+    add_program(w, a, ours);
     free(list);
 }
 
 /* Such as those that make it start daemons through us, in place of ssh. */
-static void add_flags(words *w, const char *const *flags, const char *self)
+static void add_flags(words *w, const char *const *flags, const char *ours)
 {
     char word[PATH_MAX + 16];
     for (const char *const *flag = flags; *flag != NULL; flag++) {
         const bool is_ours = **flag == '@';
-        snprintf(word, sizeof word, "%s%s", is_ours ? self : "",
+        snprintf(word, sizeof word, "%s%s", is_ours ? ours : "",
                  *flag + is_ours);
         add(w, word);
     }
+}
+
+rg_status rg__command_find_ours(struct rg__launches *l)
+{
+    static const char ours[] = "/libexec/" RG__RANK_PROGRAM;
+    const ssize_t n = readlink("/proc/self/exe", l->ours, PATH_MAX);
+    l->ours[n > 0 ? n : 0] = '\0';
+    for (int i = 0; i < 2; i++) { /* from .../bin/regroup */
+        char *end = strrchr(l->ours, '/');
+        if (end != NULL)
+            *end = '\0';
+    }
+    strcat(l->ours, ours);
+    if (access(l->ours, X_OK) == 0)
+        return RG_OK;
+    return rg__fail(RG_ERR_SYSTEM,
+                    "mpirun has to start %s, and that can't be run (%s); "
+                    "install Regroup with all its files",
+                    l->ours, strerror(errno));
 }
 
 char **rg__command_make(const rg__agent *a)
 {
     const rg__flavour *mpi = a->params->flavour;
     words w = {NULL, 0, false};
-    char self[PATH_MAX];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
+    const char *ours = a->launches->ours;
     split(&w, a->params->mpirun);
-    add_flags(&w, mpi->flags, self);
+    add_flags(&w, mpi->flags, ours);
     if (a->params->is_ulfm)
-        add_flags(&w, mpi->ulfm, self);
+        add_flags(&w, mpi->ulfm, ours);
     if (mpi->hosts != NULL)
-        add_host_list(&w, a, self, mpi->hosts);
+        add_host_list(&w, a, ours, mpi->hosts);
     else
-        add_each_run(&w, a, self);
-    if (!w.has_failed && n > 0)
+        add_each_run(&w, a, ours);
+    if (!w.has_failed)
         return w.of;
     rg__command_free(w.of);
     return NULL;

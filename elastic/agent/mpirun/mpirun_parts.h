@@ -2,6 +2,8 @@
 #ifndef RG_AGENT_MPIRUN_PARTS_H
 #define RG_AGENT_MPIRUN_PARTS_H
 
+#include <limits.h>
+
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"
 
@@ -32,6 +34,7 @@ struct rg__launches {
     rg__timer *clients;                 /* the next look at mpirun's */
     rg__timer *hang;                    /* the next look at steps */
     uint64_t world_ns;                  /* when the newest world began */
+    char ours[PATH_MAX + 32];           /* the path of regroup-rank */
 };
 
 /* mpirun.c: the launch can't go on; the first reason counts. code: of the rank
@@ -44,6 +47,8 @@ rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun);
 
 /* mpirun_line.c: what mpirun calls the host of that seat. */
 const char *rg__seat_host(const rg__seat *seat);
+/* Once: where the program is that mpirun starts. ERR_SYSTEM: nowhere. */
+rg_status rg__command_find_ours(struct rg__launches *l);
 /* mpirun's command line, and the variables for it. NULL: no memory. Freed by
  * rg__command_free. */
 char **rg__command_make(const rg__agent *a);

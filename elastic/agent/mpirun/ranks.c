@@ -1,6 +1,6 @@
-/* Ranks: processes that mpirun, or a daemon of the MPI, has started by `regroup
- * rank`, which asks here before it runs PROGRAM. Its process becomes the
- * slot's, and a shim waits beside it, to say how it has ended. */
+/* Ranks: processes that mpirun, or a daemon of the MPI, has started by
+ * `regroup-rank rank`, which asks here before it runs PROGRAM. Its process
+ * becomes the slot's, and a shim waits beside it, to say how it has ended. */
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/workers/workers.h"

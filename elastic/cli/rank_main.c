@@ -1,6 +1,7 @@
-/* What mpirun starts under --mpi: `regroup rank PROGRAM` for each rank, and
- * `regroup proxy HOST WORDS` in place of ssh. Both ask the agent of this host
- * first.
+/* What mpirun starts under --mpi: `regroup-rank rank PROGRAM` for each rank,
+ * and `regroup-rank proxy HOST WORDS` in place of ssh. Both ask the agent of
+ * this host first. It is no command of `regroup`, for which 30 libraries are
+ * loaded: that takes 5 ms of a processor, and a launch waits for each.
  *
  *   mpirun, or a daemon of the MPI ── shim ── rank: asks, then runs PROGRAM
  *
@@ -155,7 +156,7 @@ static void tell_end(const rg__cli *cli, rg__rank m, pid_t pid, int status)
     close(sock);
 }
 
-int rg__cmd_rank(rg__cli *cli)
+static int run_rank(rg__cli *cli)
 {
     const rg__library_settings *s = &cli->settings.library;
     const rg__rank m = {.head = {RG__RANK, RG__WIRE_VERSION},
@@ -163,8 +164,8 @@ int rg__cmd_rank(rg__cli *cli)
                         .rank = rg__flavour_rank()};
     const pid_t shim = getpid();
     if (cli->argc == 0 || m.launch == 0 || m.rank < 0)
-        return rg__cli_fail(rg__fail(RG_ERR_INVALID,
-                                     "`regroup rank` is started by mpirun, "
+        return rg__cli_fail(rg__fail(RG_ERR_INVALID, RG__RANK_PROGRAM
+                                     " rank is started by mpirun, "
                                      "under `regroup run --mpi`"));
     fflush(stdout);
     const pid_t pid = fork();
@@ -204,7 +205,7 @@ static rg_status write_line(rg__proxy *m, size_t room, char *const *words,
     return RG_OK;
 }
 
-int rg__cmd_proxy(rg__cli *cli)
+static int run_proxy(rg__cli *cli)
 {
     static _Alignas(16) char room[RG__WIRE_MAX];
     const rg__library_settings *s = &cli->settings.library;
@@ -213,8 +214,8 @@ int rg__cmd_proxy(rg__cli *cli)
     int fds[RG__SOCK_FDS] = {-1, -1, -1};
     size_t n = 0;
     if (cli->argc < 2 || s->launch <= 0)
-        return rg__cli_fail(rg__fail(RG_ERR_INVALID,
-                                     "`regroup proxy` is started by mpirun, "
+        return rg__cli_fail(rg__fail(RG_ERR_INVALID, RG__RANK_PROGRAM
+                                     " proxy is started by mpirun, "
                                      "under `regroup run --mpi`"));
     *m = (rg__proxy){.head = {RG__PROXY, RG__WIRE_VERSION},
                      .launch = (uint64_t)s->launch};
@@ -224,4 +225,25 @@ int rg__cmd_proxy(rg__cli *cli)
     if (st == RG_OK)
         st = ask(s->socket, m, n, &go, fds);
     return st == RG_OK ? 0 : rg__cli_fail(st);
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    const bool is_rank = strcmp(word, RG__CMD_RANK) == 0;
+    rg__cli cli;
+    int code;
+    rg__cli_open_what_is_closed();
+    if (!is_rank && strcmp(word, RG__CMD_PROXY) != 0)
+        return rg__cli_fail(rg__fail(RG_ERR_INVALID, RG__RANK_PROGRAM
+                                     " is started by mpirun, under `regroup "
+                                     "run --mpi`, and is of no use to a "
+                                     "person"));
+    const rg_status st = rg__cli_open(&cli, word, argc - 1, argv + 1);
+    if (st != RG_OK)
+        code = rg__cli_fail(st);
+    else
+        code = is_rank ? run_rank(&cli) : run_proxy(&cli);
+    rg__cli_close(&cli);
+    return code;
 }
