@@ -2,7 +2,8 @@
 names of 0.28 are there; operations match by their names, in whatever order the
 ranks start them; grouped, in place and compressed ones, alltoall with splits,
 sparse tensors, process sets, join and a timeline are right; ranks that wait for operations
-of different names are told so, and an optimizer trains. An elastic program goes
+of different names are told so, mistakes are RuntimeErrors, and optimizers
+train, also with sparse gradients. An elastic program goes
 on where its state was committed, also with a worker that has joined.
 
 Covers: horovod/_queue.py horovod/_basics.py horovod/_elastic.py
@@ -143,6 +144,54 @@ def training(hvd, torch, n, me, **more):
         [model.weight.tolist(), more.weight.tolist()])))) == 1
 
 
+def sparse_gradients(hvd, torch, n, me):
+    torch.manual_seed(0)
+    rows, plain = [torch.nn.Embedding(9, 3, sparse=one)
+                   for one in (True, False)]
+    unused = torch.nn.Parameter(torch.ones(2))
+    plain.load_state_dict(rows.state_dict())
+    optimizers = [hvd.DistributedOptimizer(torch.optim.SGD(
+        [*table.parameters(), unused], lr=0.5)) for table in (rows, plain)]
+    for step in range(3):
+        at = torch.tensor([me, 8, 8])
+        for table, optimizer in zip((rows, plain), optimizers):
+            optimizer.zero_grad()
+            if step != 1 or me == 0:  # the others have no gradient
+                (table(at) * (me + step + 1)).sum().backward()
+            optimizer.step()
+        assert rows.weight.grad.is_sparse and not plain.weight.grad.is_sparse
+        assert torch.allclose(rows.weight, plain.weight), step
+    wide = torch.nn.Embedding(9, 3, sparse=True)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(wide.parameters(), lr=0.5), sparse_as_dense=True)
+    wide(torch.tensor([me])).sum().backward()
+    optimizer.step()
+    assert wide.weight.grad[:n].eq(1 / n).all()
+
+
+def mistakes(hvd, torch, n, me):
+    """They are RuntimeErrors, as in Horovod, on all ranks, which go on."""
+    mine = torch.ones(2 + me, 2)
+    for call in (lambda: hvd.allreduce(mine),
+                 lambda: hvd.allreduce(mine[:2].to(
+                     torch.float32 if me else torch.int32)),
+                 lambda: hvd.allgather(torch.ones(1, 2 + me)),
+                 lambda: hvd.broadcast(mine, 0),
+                 lambda: hvd.broadcast(mine[:2], me),
+                 lambda: hvd.reducescatter(torch.tensor(1.0)),
+                 lambda: hvd.grouped_reducescatter([mine[:2],
+                                                    torch.tensor(1.0)]),
+                 lambda: hvd.alltoall(torch.tensor(1.0)),
+                 lambda: hvd.reducescatter(mine, op=hvd.Adasum)):
+        try:
+            call()
+        except RuntimeError as error:
+            assert not isinstance(error, hvd.HorovodInternalError), error
+        else:
+            raise AssertionError("a mistake was taken")
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum) == n
+
+
 def timeline(hvd, torch, n, me):
     import json
     path = gate("timeline.json")
@@ -230,6 +279,8 @@ def work():
     n, me = hvd.size(), hvd.rank()
     by_names(hvd, torch, n, me)
     operations(hvd, torch, n, me)
+    mistakes(hvd, torch, n, me)
+    sparse_gradients(hvd, torch, n, me)
     gradients(hvd, torch, n, me)
     in_workers_of_a_loader(hvd, torch, n, me)
     timeline(hvd, torch, n, me)

@@ -59,8 +59,9 @@ def in_python(sentence: str) -> str:
     return _LONGEST_FIRST.sub(lambda found: _WORDS[found[0]], sentence)
 
 
-class RegroupError(Exception):
-    """A call into Regroup failed."""
+class RegroupError(RuntimeError):
+    """A call into Regroup failed; a RuntimeError, as torch's and Horovod's
+    are."""
 
     #: The status of the call; each subclass has its own.
     status: Status = Status.ERR_INVALID

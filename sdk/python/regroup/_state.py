@@ -84,7 +84,7 @@ class _Body:
             with ctrl_c_raises():
                 self.result = self._call()
             _need_run("training function", self.result)
-        except (RegroupError, RuntimeError) as error:
+        except RuntimeError as error:  # also a RegroupError
             cause = told_by(error)
             if isinstance(cause, AskedToLeave) and cause is not error:
                 raise cause from error

@@ -135,6 +135,12 @@ class _ReduceScatter(torch.autograd.Function):
             None, None, None, None
 
 
+def _need_rows(what: str, tensor: Tensor) -> None:
+    if tensor.dim() == 0:
+        raise Invalid(f"{what} got a scalar, which has no rows to deal; pass "
+                      "a tensor of at least one dimension")
+
+
 def allreduce(tensor: Tensor, *, op: Op = Op.SUM,
               members: typing.Optional[Set] = None, prescale: float = 1.0,
               postscale: float = 1.0) -> Tensor:
@@ -161,6 +167,7 @@ def alltoall(tensor: Tensor, counts: typing.Optional[typing.List[int]] = None,
     """counts[r] rows go to rank r. Returns what has come, and how many rows
     of each rank."""
     group = members_of(members)
+    _need_rows("alltoall", tensor)
     if counts is None:
         if len(tensor) % group.size:
             raise Invalid(f"alltoall of {len(tensor)} rows on a set of "
@@ -174,6 +181,7 @@ def reduce_scatter(tensor: Tensor, *, op: Op = Op.SUM,
                    prescale: float = 1.0, postscale: float = 1.0) -> Tensor:
     """This rank's rows of the reduction; if rows do not divide, the first
     ranks get one more."""
+    _need_rows("reduce_scatter", tensor)
     return _ReduceScatter.apply(tensor, op, members_of(members), prescale,
                                 postscale)
 

@@ -3,7 +3,9 @@ whose steps are (Adasum).
 
 Gradients in host memory are tensors of a Reducer: `grad` is such a tensor from
 the first step on, so that backward writes where the reduction reads. Those of a
-GPU are reduced as one group when the step ends.
+GPU are reduced as one group when the step ends, and sparse ones one after the
+other. Which are sparse all ranks agree on when the first step of a generation
+ends, so nothing is reduced before.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from .._abi import Op
 from .._errors import Invalid, Unsupported
 from .._reducer import Reducer
 from .._sets import Set
-from ._functions import context, members_of
+from ._functions import allgather, context, members_of
 
 Parameter = torch.nn.Parameter
 _WIRES = {None: None, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -86,11 +88,13 @@ class Gradients:
         self.passes = passes
         self._tensors: typing.Optional[_Tensors] = None
         self._left: typing.Dict[Parameter, int] = {}
+        self._sparse: typing.Dict[Parameter, int] = {}  # and their dimensions
+        self._has_agreed = False  # on these, in this generation
         self._hooked: typing.List[typing.Any] = []
         self._has_begun = False
         self._beginning = threading.Lock()  # guards it
         self.take(parameters)
-        context().on_leave.append(_weak(self.reset))
+        context().on_leave.append(_weak(self._leave))
 
     def unknown(self, parameters: typing.Iterable[Parameter]
                 ) -> typing.List[Parameter]:
@@ -102,12 +106,27 @@ class Gradients:
         more = self.unknown(parameters)
         self._left.update(dict.fromkeys(more, self.passes))
         self._hooked += [self._hook(p) for p in more]
-        mine = [p for p in self._left if p.device.type == "cpu"]
-        if mine and more:
-            self._tensors = _Tensors(
+        self._has_agreed = self._has_agreed and not more
+
+    def _agree(self) -> None:
+        """Which are sparse is what some rank has."""
+        dimensions = torch.tensor([
+            0 if p.grad is None or not p.grad.is_sparse or self._is_dense
+            else p.grad.sparse_dim() if p.grad._nnz() else 1
+            for p in self._left], dtype=torch.int32)
+        if len(dimensions):
+            members_of(self._members).allreduce(dimensions, dimensions,
+                                                op=Op.MAX)
+        self._sparse = {p: n for p, n in zip(self._left, dimensions.tolist())
+                        if n > 0}
+        mine = [p for p in self._left
+                if p.device.type == "cpu" and p not in self._sparse]
+        if self._tensors is None or list(self._tensors.of) != mine:
+            self._tensors = None if not mine else _Tensors(
                 mine, self._members, sum=self._op == Op.SUM, may_miss=True,
                 scale=self._scales[1], bucket_bytes=self._bucket_bytes,
                 compression=self._compression)
+        self._has_agreed = True
 
     def _hook(self, parameter: Parameter) -> typing.Any:
         """Be told when its gradient has been added; the node lives as long as
@@ -135,13 +154,13 @@ class Gradients:
     def _put(self, parameter: Parameter) -> None:
         """Its gradient is there; it becomes the reduced one."""
         found = parameter.grad
-        if found is None:
+        if found is None or not self._has_agreed or parameter in self._sparse:
             return
         if found.is_sparse:
             if not self._is_dense:
                 raise Unsupported(
-                    "a gradient is sparse, and is not reduced; make the "
-                    "optimizer with sparse_as_dense=True")
+                    "a gradient is sparse that no rank had sparse in the "
+                    "first step; make the optimizer with sparse_as_dense=True")
             found = parameter.grad = found.to_dense()
         if self._tensors is not None and parameter in self._tensors.of:
             self._begin()
@@ -158,9 +177,12 @@ class Gradients:
         """Reduce what is left, with zeros where a rank has no gradient, and
         wait: grad is the reduced one then. among: all others were reduced."""
         due = list(self._left) if among is None else among
+        is_first = not self._has_agreed
         try:
+            if is_first:
+                self._agree()
             for parameter in due:
-                if self._left[parameter] > 0:
+                if is_first or self._left[parameter] > 0:
                     self._put(parameter)
             self._begin()
             if self._tensors is not None:
@@ -169,9 +191,34 @@ class Gradients:
                     if parameter.grad is None and parameter in self._tensors.of:
                         parameter.grad = self._tensors.of[parameter][1]
             self._reduce_on_devices(
-                [p for p in due if p.device.type != "cpu"])
+                [p for p in due if p.device.type != "cpu"
+                 and p not in self._sparse])
+            for parameter in due:
+                if parameter in self._sparse:
+                    self._reduce_rows(parameter)
         finally:
             self.reset()
+
+    def _reduce_rows(self, parameter: Parameter) -> None:
+        """A sparse gradient becomes the sum of all ranks' rows."""
+        axes, shape = self._sparse[parameter], parameter.shape
+        found = parameter.grad
+        if found is None or found.is_sparse and not found._nnz():
+            found = torch.sparse_coo_tensor(  # zero_grad forgets the axes
+                torch.empty(axes, 0, dtype=torch.int64),
+                parameter.new_empty((0,) + shape[axes:]), shape)
+        if not found.is_sparse:
+            found = found.detach().to_sparse(axes)
+        elif found.sparse_dim() != axes:
+            found = found.to_dense().to_sparse(axes)
+        found = found.coalesce()
+        members = members_of(self._members)
+        places = allgather(found.indices().t().contiguous(), members=members)
+        values = allgather(found.values(), members=members)
+        scale = self._scales[0] * self._scales[1] / \
+            (members.size if self._op == Op.AVG else 1)
+        parameter.grad = torch.sparse_coo_tensor(
+            places.t(), values * scale, found.shape).coalesce()
 
     def _reduce_on_devices(self, parameters: typing.List[Parameter]) -> None:
         if not parameters:
@@ -188,8 +235,13 @@ class Gradients:
         for one, found in zip(parameters, sent):
             one.grad.detach().copy_(found)
 
+    def _leave(self) -> None:
+        """A change has ended the step."""
+        self.reset()
+        self._has_agreed = False
+
     def reset(self) -> None:
-        """A step has ended, or a change has ended it."""
+        """A step has ended."""
         self._left = {p: self.passes for p in self._left}
         self._has_begun = False
 
