@@ -225,6 +225,10 @@ def elastic(hvd, torch):
     while os.path.exists(gate("died")) and not os.path.exists(gate("join")):
         time.sleep(0.05)
     hvd.init()
+    if os.path.exists(gate("died")):  # it joins a job of one worker
+        assert (hvd.rank(), hvd.size()) == (1, 2), (hvd.rank(), hvd.size())
+    torch.utils.data.distributed.DistributedSampler(  # refuses a rank of -1
+        range(8), num_replicas=hvd.size(), rank=hvd.rank())
     model = torch.nn.Linear(2, 1)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.Adam(model.parameters(), lr=0.05),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pathlib
 import subprocess
@@ -141,7 +142,8 @@ def init(comm: typing.Any = None, process_sets: typing.Any = None, *,
     ctx = ctx or _init(comm or None, elastic=elastic)
     ctx.on_leave.append(_forget)
     if ctx.is_elastic and ctx.rank < 0 and not ctx.world_wait():
-        return  # this worker joins a running job
+        _expect(ctx)
+        return
     if os.environ.get("HOROVOD_SIZE", "1") != "1" and ctx.size == 1:
         raise Invalid("horovodrun has started this program, and each of its "
                       "processes would be alone; start it with regroup run")
@@ -206,14 +208,54 @@ def is_initialized() -> bool:
     return current() is not None
 
 
+def _ask_agent(*words: str) -> str:
+    """What `regroup WORDS` prints for this job."""
+    socket = os.environ.get("REGROUP_SOCKET")
+    if socket is None:
+        raise Unsupported(f"{words[0]} needs an agent, and this program has "
+                          "none; start it with regroup run")
+    beside = pathlib.Path(LIBRARY).parent.parent / "bin" / "regroup"
+    program = str(beside) if beside.is_absolute() and beside.exists() \
+        else "regroup"
+    done = subprocess.run(
+        [program, *words, pathlib.Path(socket).parent.name],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise System(done.stderr.strip())
+    return done.stdout
+
+
+def _expect(ctx: typing.Any) -> None:
+    """While this worker joins a running job it has no rank. What a program
+    makes before elastic.run, such as a DistributedSampler, needs one: it is
+    told the last rank of the world that there will be when all workers that
+    wait now have joined, so that it never takes itself for rank 0."""
+    found = json.loads(_ask_agent("status", "--json"))
+    workers = [one for host in found["hosts"] for one in host["workers"]]
+    expected = sum(one["rank"] is not None or one["state"] in (
+        "starting", "door") for one in workers)
+    _expected[:] = [max(1, min(expected, found["max"]))]
+    ctx.on_leave.append(_expected.clear)
+
+
+_expected: typing.List[int] = []  # size of the world that it joins
+
+
+def joins() -> bool:
+    """Whether this worker joins a running job, and has no rank yet."""
+    return _context().rank < 0
+
+
 def size() -> int:
-    """Workers; 1 while this one joins a running job."""
-    return max(1, _context().size)
+    """Workers; those that are expected while this one joins a running job."""
+    ctx = _context()
+    return ctx.size if ctx.rank >= 0 or not _expected else _expected[0]
 
 
 def rank() -> int:
-    """This worker's rank; -1 while it joins a running job."""
-    return _context().rank
+    """This worker's rank; the last one while it joins a running job."""
+    ctx = _context()
+    return ctx.rank if ctx.rank >= 0 or not _expected else _expected[0] - 1
 
 
 def local_size() -> int:
@@ -243,35 +285,18 @@ def is_homogeneous() -> bool:
     return ctx.local_size * ctx.host_count == ctx.size
 
 
-def _ask_agent(*words: str) -> None:
-    """`regroup timeline` on rank 0's host, for this job."""
-    if rank() != 0:
-        return
-    socket = os.environ.get("REGROUP_SOCKET")
-    if socket is None:
-        raise Unsupported("a timeline is written by an agent, and this program "
-                          "has none; start it with regroup run")
-    beside = pathlib.Path(LIBRARY).parent.parent / "bin" / "regroup"
-    program = str(beside) if beside.is_absolute() and beside.exists() \
-        else "regroup"
-    done = subprocess.run(
-        [program, "timeline", *words, pathlib.Path(socket).parent.name],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        check=False)
-    if done.returncode:
-        raise System(done.stderr.strip())
-
-
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     """Begin a timeline of the workers on rank 0's host (docs/observing.md).
     There are no cycles to mark."""
     del mark_cycles
-    _ask_agent("start", file_path)
+    if rank() == 0:
+        _ask_agent("timeline", "start", file_path)
 
 
 def stop_timeline() -> None:
     """End it."""
-    _ask_agent("stop")
+    if rank() == 0:
+        _ask_agent("timeline", "stop")
 
 
 def _no() -> bool:

@@ -16,7 +16,7 @@ import tensorflow as tf
 from ..._abi import Op
 from ..._errors import Invalid
 from ..._sets import Set
-from .._basics import ProcessSet, global_process_set, rank
+from .._basics import ProcessSet, global_process_set, joins
 
 Tensor = typing.Any
 Arrays = typing.List[numpy.ndarray]
@@ -313,7 +313,7 @@ def broadcast_variables(variables: typing.Iterable[typing.Any],
     """Fill variables with root's; while a worker joins a running job nothing,
     since elastic.run does that."""
     del inplace
-    if rank() < 0:
+    if joins():
         return
     for one in variables:
         array = numpy.array(one.numpy(), order="C")

@@ -42,7 +42,7 @@ def broadcast_parameters(params: typing.Any, root_rank: int = 0,
                          ) -> None:
     """Fill tensors with root's; while a worker joins a running job nothing,
     since elastic.run does that."""
-    if _basics.rank() >= 0:
+    if not _basics.joins():
         _plain.broadcast_parameters(params, process_set.rank_of(root_rank),
                                     members=process_set.members)
 
@@ -53,7 +53,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer,
                               ) -> None:
     """Give an optimizer root's state and options."""
     del model
-    if _basics.rank() >= 0:
+    if not _basics.joins():
         _plain.broadcast_optimizer_state(
             optimizer, process_set.rank_of(root_rank),
             members=process_set.members)
