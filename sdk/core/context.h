@@ -14,8 +14,8 @@ typedef struct rg__worker rg__worker; /* elastic/worker */
 typedef struct rg__membership {
     uint64_t generation;
     int rank, size, local_rank, local_size, host_index, host_count;
-    bool is_announced; /* members of the one before have left it by agreement */
     rg__member_id *member; /* size of them, by rank; owned */
+    bool is_announced; /* members of the one before have left it by agreement */
 } rg__membership;
 
 /* What only the worker room can do, offered to the rooms above it. */
