@@ -84,15 +84,17 @@ static const rg__command commands[] = {
      "written to dump-HOST-gN.txt in the directory of --output, or to\n"
      "dump-JOB-HOST-gN.txt beside the job's run directory.\n",
      rg__cmd_dump},
-    {"timeline", "start FILE [JOB] | stop [JOB]",
-     "begin or end a timeline of a job that runs here",
+    {"timeline", "start FILE [JOB] | stop [JOB] | merge FILE...",
+     "begin or end a timeline of a job that runs here, or merge several",
      "FILE is in Chrome's trace format, for ui.perfetto.dev: a track for each\n"
      "worker of this host, with its operations, waits, computing and commits, "
      "and\n"
      "one for changes of the world. It is whole JSON at any time. JOB may be\n"
      "left out when only one runs here. `regroup run --timeline FILE` has it "
      "from\n"
-     "the start.\n",
+     "the start. `merge` prints the timelines of several hosts as one, in "
+     "which\n"
+     "the clocks of the hosts agree with that of the first.\n",
      rg__cmd_timeline},
     {"jobs", "[--json]", "list the jobs that run here", NULL, rg__cmd_jobs},
     {"drain", "[--deadline TIME] HOST [JOB]",

@@ -1,4 +1,5 @@
-/* `regroup timeline`: begin or end one while the job runs. */
+/* `regroup timeline`: begin or end one while the job runs; those of several
+ * hosts as one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "elastic/cli/ask.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/document.h"
+#include "elastic/cli/timeline_merge.h"
 #include "sdk/base/fail.h"
 
 /* As the agent finds it, which has another working directory. */
@@ -25,8 +27,8 @@ static rg_status read_words(const rg__cli *cli, bool *starts_p, char **path_p)
     *starts_p = strcmp(word, "start") == 0;
     if (!*starts_p && strcmp(word, "stop") != 0)
         return rg__fail(RG_ERR_INVALID,
-                        "write `regroup timeline start FILE` or `regroup "
-                        "timeline stop`");
+                        "write `regroup timeline start FILE`, `regroup "
+                        "timeline stop` or `regroup timeline merge FILE...`");
     if (*starts_p && (cli->argc < 2 || cli->argv[1][0] == '\0'))
         return rg__fail(RG_ERR_INVALID,
                         "`regroup timeline start` needs the name of a file");
@@ -41,8 +43,19 @@ static rg_status ask(const rg__job_record *job, const char *path,
     return st == RG_OK ? rg__document_accept(text, answer_p) : st;
 }
 
+static int merge(const rg__cli *cli)
+{
+    const rg_status st =
+        cli->argc > 1
+            ? rg__timeline_merge(cli->argv + 1, cli->argc - 1)
+            : rg__fail(RG_ERR_INVALID, "`regroup timeline merge` needs FILEs");
+    return st == RG_OK ? 0 : rg__cli_fail(st);
+}
+
 int rg__cmd_timeline(rg__cli *cli)
 {
+    if (cli->argc > 0 && strcmp(cli->argv[0], "merge") == 0)
+        return merge(cli);
     rg__job_record job;
     json_t *answer = NULL;
     char *path = NULL;
