@@ -594,6 +594,29 @@ def scrape_seeds():
         write("scrape", "address-" + name, "a" + text)
 
 
+def dump_seeds():
+    for name, record in {
+            "zeros": bytes(64), "honest": b"\3\5\1" + bytes(range(1, 90)),
+            "full-rings": b"\x40\x40\1" + bytes(range(7, 98)) * 2,
+            "ones": b"\xff\xff\1\xff", "all-ones": b"\xff\xff\0\xff",
+            "names": b"\2\4\1" + "\x1b[31m\u00e9\n".encode() * 9}.items():
+        write("dump", name, record)
+    note = {"number": 2, "state": "runs", "kind": "allreduce", "type": "f32",
+            "op": "sum", "count": 4, "peer": 0, "started_ms": 9}
+    sets = [{"id": 0, "name": "world", "size": 2, "rank": 0, "started": 2,
+             "ended": 1, "members": "0" * 16, "closed": False,
+             "operations": [note]}]
+    worker = {"slot": 0, "pid": 7, "alive": True, "rank": 0, "size": 2,
+              "generation": 1, "sets": sets,
+              "stacks": {"python": "a\nb", "c": "#0 x\n", "from": "tool"}}
+    for name, part in {"part": {"host": "h2", "workers": [worker]},
+                       "wrong-types": {"host": 7, "workers": {"sets": [[]]}},
+                       "null": {"host": None, "workers": [
+                           {**worker, "sets": [None, {"operations": 3}]}]},
+                       "error": {"host": "h2", "error": "it is cut off"}}.items():
+        write("dump", "host-" + name, "j" + json.dumps(part))
+
+
 # ----------------------------------------------------------------- checkpoints
 
 def real_checkpoint():
@@ -731,6 +754,7 @@ def frame_seeds():
 def make():
     clear()
     scrape_seeds()
+    dump_seeds()
     etcd_seeds()
     line_seeds()
     record_seeds()

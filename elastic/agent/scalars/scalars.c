@@ -55,17 +55,20 @@ static void keep_latest(rg__scalars *s, const rg__scalar *row)
     s->n += i == s->n;
 }
 
+static bool has_next(const rg__record *r)
+{
+    return atomic_load(&r->scalars_read) != atomic_load(&r->scalars_written);
+}
+
+/* It may be gone or another one by now; its numbers are checked in a copy. */
 static const rg__scalar *next_of(const rg__record *r)
 {
-    const uint64_t read = atomic_load(&r->scalars_read);
-    return read == atomic_load(&r->scalars_written)
-               ? NULL
-               : &r->scalar[read % RG__SCALARS];
+    return &r->scalar[atomic_load(&r->scalars_read) % RG__SCALARS];
 }
 
 static void choose(rg__record **oldest, rg__record *r)
 {
-    if (r != NULL && next_of(r) != NULL &&
+    if (r != NULL && has_next(r) &&
         (*oldest == NULL ||
          next_of(r)->generation < next_of(*oldest)->generation))
         *oldest = r;
