@@ -173,6 +173,8 @@ static rg_status end_with_launch(rg__worker *w)
     return st;
 }
 
+/* With a commit that said so on all ranks: there is nothing left to agree on,
+ * even while the Regroup thread has not left yet. */
 static bool has_left_by_agreement(const rg_ctx *ctx)
 {
     return ctx->resumed != NULL && ctx->resumed->is_clean;
@@ -188,7 +190,9 @@ rg_status rg__worker_finish_launch(rg_ctx *ctx)
         ctx->resumed->is_resumed = false;
     const bool is_here = rg__worker_has_world(w, &decided);
     const bool mends = w->mend_ms != 0;
-    if (!is_here && mends && !has_left_by_agreement(ctx))
+    if (has_left_by_agreement(ctx))
+        return RG_OK;
+    if (!is_here && mends)
         return end_with_launch(w);
     if (!is_here ||
         !(ctx->is_rank || ctx->resumed != NULL || ctx->has_finished))

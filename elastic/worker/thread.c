@@ -139,11 +139,13 @@ static void leave_if_due(rg__worker *w)
     pthread_mutex_lock(&w->lock);
     const bool is_agreed = w->leave_agreed == generation;
     pthread_mutex_unlock(&w->lock);
-    if (is_agreed)
+    if (is_agreed) {
+        rg__failpoint("leave", w->entered.rank, 0, generation);
         leave(w, RG_ERR_HOSTS_CHANGED,
               "hosts changed; return this status from fn");
-    else if (atomic_load(&w->ctx->page->abort) >= generation)
+    } else if (atomic_load(&w->ctx->page->abort) >= generation) {
         leave_broken(w, generation);
+    }
 }
 
 /* Nothing more will come: close what was entered, and wake all waiters. */

@@ -1,8 +1,9 @@
 """In an allocation of a real Slurm, two nodes on this machine: the script of
 deploy/slurm starts the agents as steps of the job, and after SIGTERM, as Slurm
 sends it before the time limit, the job saves, is queued again, and goes on to
-the end. A program of MPI is launched there with --mpi, and saves. munge, slurmctld and slurmd are this test's own: ports, key, socket and
-directories.
+the end. So do two programs of MPI (--mpi), beside it on the same nodes: all
+three are stopped and go on at the same time. salloc runs one as well. munge,
+slurmctld and slurmd are this test's own: ports, key, socket and directories.
 
 Covers: deploy/slurm/job.sh allocation.c mpirun_line.c"""
 
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 from house import BUILD, SOURCE, claim, fault_free, main, skip, touch, until
 
@@ -48,8 +50,9 @@ SchedulerType=sched/backfill
 TaskProlog={top}/prolog
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port[1]} CPUs=2
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port[2]} CPUs=2
+SlurmdParameters=config_overrides
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port[1]} CPUs=4
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port[2]} CPUs=4
 PartitionName=all Nodes=n1,n2 Default=YES State=UP
 """
 # Both nodes are this machine, and mpirun has to tell them apart.
@@ -65,7 +68,7 @@ def program(*names):
         found = shutil.which(name, path=":".join(PATH))
         if found is not None:
             return found
-    return skip(f"there is no {names[0]}; ci/install slurm")
+    return skip(f"there is no {names[0]}; ci/install tests")
 
 
 def free_ports(n):
@@ -168,13 +171,18 @@ class Submitted:
                                       self.id[1])
 
     def stop(self):
-        """It saves, and is queued again."""
         self.slurm.run("scancel", "--batch", "--signal=TERM", self.id[1])
+
+    def wait_queued(self):
+        """It has saved before."""
         until(lambda: "exit code 143" in self.text(), 30, "an end")
         until(self.is_queued, 30, "the job is queued again")
 
     def begin_again(self):
-        """Slurm would let it wait for two minutes."""
+        """Slurm would let it wait for two minutes; in the second in which the
+        job was ended slurmd refuses it (`Job credential revoked`)."""
+        queued = int(time.time())
+        until(lambda: time.time() >= queued + 1, 2, "that second is over")
         self.slurm.run("scontrol", "update", f"JobId={self.id[1]}",
                        "StartTime=now")
 
@@ -185,32 +193,51 @@ class Submitted:
         until(lambda: "is done; exit code 0" in self.text(), 60, "the end")
 
 
-def go_on(slurm):
-    job = Submitted(slurm, "trains", "--min", "2", "--checkpoint-every", "20",
-                    os.path.join(BUILD, "tests", "trainer"), *TRAINING,
-                    "--load")
-    job.wait_saved()
-    job.stop()
-    job.begin_again()
-    job.finish()
+def check_trained(job):
     text = job.text()
     claim("loaded step" in text, f"no checkpoint is loaded:\n{text}")
     final = set(re.findall(r"final step (\d+) state ([0-9a-f]+)", text))
     claim(final == {fault_free(*TRAINING)}, f"{final}:\n{text}")
 
 
-def launch(slurm):
-    finish = os.path.join(slurm.top, "finish")
-    job = Submitted(slurm, "solves", "--mpi", "-n", "2", "--checkpoint-every",
-                    "10", SOLVER, finish)
-    job.wait_saved()
-    touch(finish)
-    job.finish()
-    text = job.text()
+def check_solved(text):
     claim("launch 1: 2 ranks on n1:1 n2:1" in text, text)
-    final = FINAL.findall(text)
-    claim(len(final) == 1 and int(final[0][1], 16) ==
-          value_after(int(final[0][0]), 2), f"{final}:\n{text}")
+    step, value, _ = FINAL.findall(text)[-1]
+    claim(int(value, 16) == value_after(int(step), 2), text)
+    return int(step)
+
+
+def go_on(slurm):
+    finish = os.path.join(slurm.top, "finish")
+    solver = ["--mpi", "-n", "2", "--checkpoint-every", "10", SOLVER, finish]
+    trains = Submitted(slurm, "trains", "--min", "2", "--checkpoint-every",
+                       "20", os.path.join(BUILD, "tests", "trainer"),
+                       *TRAINING, "--load")
+    solve = [Submitted(slurm, f"solves{i}", *solver) for i in (1, 2)
+             if os.path.exists(SOLVER)]
+    jobs = [trains, *solve]
+    for step in (Submitted.wait_saved, Submitted.stop, Submitted.wait_queued,
+                 Submitted.begin_again):
+        for job in jobs:
+            step(job)
+    for job in solve:
+        until(lambda: job.text().count("launch 1: ") == 2, 60, "it goes on")
+    touch(finish)
+    for job in jobs:
+        job.finish()
+    check_trained(trains)
+    for job in solve:
+        ended = max(map(int, re.findall(r"ends at step (\d+)", job.text())))
+        claim(check_solved(job.text()) >= ended,
+              f"it has begun again: {job.text()}")
+
+
+def is_run_by_salloc(slurm):
+    finish = os.path.join(slurm.top, "at-once")
+    touch(finish)
+    check_solved(slurm.run("salloc", "--nodes=2", "--ntasks-per-node=1",
+                           "regroup", "run", "--mpi", "-n", "2", SOLVER,
+                           finish))
 
 
 def test():
@@ -224,7 +251,7 @@ def test():
         slurm = Slurm(top)
         go_on(slurm)
         if os.path.exists(SOLVER):
-            launch(slurm)
+            is_run_by_salloc(slurm)
     finally:
         if slurm is not None:
             slurm.end()

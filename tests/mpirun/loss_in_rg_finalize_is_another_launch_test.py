@@ -1,7 +1,7 @@
 """Under --mpi=ulfm a rank is lost while the others are in rg_finalize: they can't
 go on in place, and have done nothing wrong, so that another launch follows, from
 the last commit, which is charged to none of them. After a loss MPI_Finalize may wait
-for the dead: ranks have --agent-grace for it, and the job is done.
+for the dead: ranks have --agent-grace for it, on all hosts, and the job is done.
 
 Covers: state_resume.c mpirun/mpirun.c in_place.c
 """
@@ -11,10 +11,13 @@ import re
 import signal
 import time
 
+from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, Job, claim, main, until
-from mpijob import FINAL, IN_PLACE, MPI_ENV, launches, need_solver
+from mpijob import (FINAL, HOSTS_ENV, IN_PLACE, MPI_ENV, launches,
+                    need_solver)
 
 STAYS = re.compile(r"process (\d+) stays")
+RANK_0 = re.compile(r"process (\d+) is rank 0 of")
 
 
 def start(*words, flags=()):
@@ -51,8 +54,26 @@ def stays_in_mpi_finalize():
         claim("have not ended, although the job is done" in job.text(), "why")
 
 
+def dies_on_another_host():
+    with Hosts(2, renames=True) as hosts:
+        if not hosts.has_nets:
+            return
+        with HostsJob(hosts, ["--mpi=ulfm", "--min", "2", "--max", "2",
+                              "--agent-grace", "2s"], ["--slots", "1"],
+                      [IN_PLACE, UNTIL_FINISH[1], "--stay", "1"],
+                      env=HOSTS_ENV) as job:
+            job.wait_step(10)
+            job.let_finish()
+            until(lambda: STAYS.search(job.text()), 20, "rank 1 stays")
+            os.kill(int(RANK_0.search(job.text())[1]), signal.SIGKILL)
+            job.finish()
+            claim("have not ended, although the job is done" in job.text(),
+                  "the rank of the other host had --elastic-timeout")
+
+
 def test():
     need_solver()
+    dies_on_another_host()
     dies_while_others_finalize()
     stays_in_mpi_finalize()
 

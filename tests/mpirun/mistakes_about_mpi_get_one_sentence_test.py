@@ -147,13 +147,16 @@ def inherits_a_launch():
 
 def stops_at_a_commit():
     with Job(["--mpi", "-n", "2", "--checkpoint-dir", "kept"],
-             [SOLVER, UNTIL_FINISH[1]], env=MPI_ENV) as job:
+             [SOLVER, UNTIL_FINISH[1]],
+             env={**MPI_ENV, "REGROUP_FAILPOINT": "leave:rank0:sleep300"}) \
+            as job:
         wait_launch(job, 1)
         job.wait_step(10)
         job.run("stop", job.name)
         code = job.process.wait(60)
         claim(code == 143, f"a stopped job ended with code {code}")
         claim("ends at step" in job.text(), "ranks were not told to end")
+        claim("rg_finalize: " not in job.text(), "rg_finalize fails")
         job.check(is_mpi=True)
         with Job(["--mpi", "-n", "2", "--checkpoint-dir",
                   os.path.join(job.folder, "kept")],

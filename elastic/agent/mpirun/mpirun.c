@@ -73,7 +73,6 @@ static void on_ending(void *arg)
     }
 }
 
-/* A rank of the launch is dead, or its MPI: the others may wait for it. */
 static void end_soon(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
@@ -81,6 +80,15 @@ static void end_soon(rg__agent *a)
         return;
     l->ends_soon = true;
     rg__timer_set(l->ending, a->params->grace_ms * RG__MS);
+}
+
+/* A rank of the launch is dead, or its MPI: the others may wait for it, those
+ * of other hosts too, which learn of it by the end of its world. */
+static void miss(rg__agent *a)
+{
+    end_soon(a);
+    if (a->is_done)
+        rg__slots_miss(a);
 }
 
 /* Its ranks have gone on in place without others, for which MPI_Finalize may
@@ -162,7 +170,7 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     const bool is_mpirun = h->is_mpirun, is_well = is_mpirun && status == 0;
     drop_helper(h);
     if (status != 0)
-        end_soon(a);
+        miss(a);
     if (is_mpirun)
         take_code(a, status);
     if (a->launch.ends_itself && status == 0)
@@ -467,7 +475,7 @@ void rg__mpirun_rank_ended(rg__slot *s)
     const bool has_not_met =
         s->w.pid == 0 && s->saved.death[0] == '\0' && s->saved.exit_code == 0;
     if (s->saved.child == 0 && s->saved.exit_code != 0)
-        end_soon(a);
+        miss(a);
     if (!a->params->is_mpi || s->saved.is_recalled || has_lasting_world(a))
         return;
     if (s->saved.child == 0 && is_unknown(a->launch.code))
@@ -510,9 +518,13 @@ void rg__mpirun_rank_left(rg__slot *s)
 void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
-    if (!a->params->is_mpi || a->is_done || rg__life_is_ending(a) ||
-        p == NULL || p->launch != a->launches->number)
+    if (!a->params->is_mpi || rg__life_is_ending(a) || p == NULL ||
+        p->launch != a->launches->number)
         return;
+    if (a->is_done) {
+        end_soon(a);
+        return;
+    }
     if (a->launches->detected_ns == 0)
         a->launches->detected_ns = rg__now_ns();
     if (!has_lasting_world(a))

@@ -587,7 +587,7 @@ void rg__slot_lost(rg__slot *s, const char *format, ...)
         fence(s);
     } else if (s->a->is_done && !s->w.is_finalized &&
                rg__view_has_place(rg__view_decided(s->a), s)) {
-        rg__timer_set(s->a->crew->missed_timer, MISSED_NS);
+        rg__slots_miss(s->a);
     }
     s->a->on->slot_dead(s);
 }
@@ -619,8 +619,11 @@ void rg__slot_recall(rg__slot *s, uint64_t generation)
                   (unsigned long long)generation);
 }
 
-/* The job is done, and a member is gone that has not called rg_finalize: a
- * worker that still waits for it in a collective waits no longer. */
+void rg__slots_miss(rg__agent *a)
+{
+    rg__timer_set(a->crew->missed_timer, MISSED_NS);
+}
+
 void rg__slots_end_world(void *agent_arg)
 {
     rg__agent *a = agent_arg;

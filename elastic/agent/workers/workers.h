@@ -29,6 +29,7 @@ void rg__slots_await_end(rg__agent *a);
 void rg__slots_leave_behind(rg__agent *a);
 /* A timer's. */
 void rg__slots_end_world(void *agent_arg);
+void rg__slots_miss(rg__agent *a); /* the same in a moment */
 /* Stop the processes of all slots, or let them go on. */
 void rg__slots_pause(rg__agent *a, bool pauses);
 /* That launch has ended through no fault of its ranks: how they ended does not
