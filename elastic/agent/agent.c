@@ -22,7 +22,6 @@
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/scalars/scalars.h"
 #include "elastic/agent/supervisor/fdstore.h"
-#include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/workers/workers.h"
 
@@ -30,8 +29,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -11,7 +11,6 @@
 #include "elastic/agent/base/agent_params.h"
 #include "elastic/cli/ask.h"
 #include "elastic/cli/rundir.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
 #define AGAIN_MS 100 /* without an agent: a new one is there soon */

@@ -21,7 +21,6 @@
 #include "elastic/cli/doctor_peer.h"
 #include "elastic/cli/etcd_child.h"
 #include "elastic/cli/finding.h"
-#include "elastic/cli/find_program.h"
 #include "elastic/cli/rundir.h"
 #include "sdk/base/fail.h"
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "sdk/base/config.h"
-#include "sdk/base/fail.h"
 #include "sdk/transport/nccl/load.h"
 
 #define LIMIT_MS 10000

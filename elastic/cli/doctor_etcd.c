@@ -6,7 +6,6 @@
 #include "elastic/cli/launch.h"
 #include "elastic/cli/store.h"
 #include "elastic/cli/talk.h"
-#include "sdk/base/fail.h"
 
 #define CHECK_MS    5000
 #define STRANGER_MS 2000

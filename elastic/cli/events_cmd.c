@@ -8,7 +8,6 @@
 #include "elastic/cli/document.h"
 #include "elastic/cli/follow.h"
 #include "sdk/base/fail.h"
-#include "sdk/base/log.h"
 
 typedef struct reader {
     const rg__job_record *job;

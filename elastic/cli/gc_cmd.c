@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "elastic/agent/agent.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/gc_etcd.h"

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "elastic/cli/find_program.h"
-#include "elastic/cli/rundir.h"
 #include "elastic/launch/allocation.h"
 #include "elastic/launch/route.h"
 #include "sdk/base/fail.h"

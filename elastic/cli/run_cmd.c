@@ -1,7 +1,6 @@
 /* `regroup run`: an agent for this host, and for a job without an etcd of its
  * own a private one, both children of this process, which is the agent's
  * supervisor and starts an etcd that ends again. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +14,6 @@
 #include "elastic/cli/remotes.h"
 #include "elastic/cli/rundir.h"
 #include "elastic/cli/store.h"
-#include "sdk/base/clock.h"
-#include "sdk/base/fail.h"
-#include "sdk/base/log.h"
 
 typedef struct job_run {
     rg__launch launch;

@@ -4,7 +4,6 @@
 #include "elastic/cli/cli.h"
 #include "elastic/cli/foreign.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>

@@ -9,8 +9,6 @@
 #include "elastic/cli/cli.h"
 #include "elastic/cli/document.h"
 #include "elastic/cli/follow.h"
-#include "sdk/base/fail.h"
-#include "sdk/base/log.h"
 
 #define SETS_MAX 20             /* rows; `--json` has all */
 #define FORGET   "\033[H\033[J" /* to the top of the screen, which is cleared */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sdk/base/log.h"
 
 bool rg__etcd_may_send(const rg__etcd *etcd)
 {

@@ -1,7 +1,6 @@
 /* Which hosts have an agent, and when the next attempt is due. */
 #include "elastic/launch/host_launcher.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,6 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "elastic/agent/agent.h"
 #include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/launch/channel.h"
 #include "elastic/launch/route.h"

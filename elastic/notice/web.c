@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sdk/base/fail.h"
 
 #define REQUESTS_MAX 4 /* of one round */
 

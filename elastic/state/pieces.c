@@ -15,7 +15,6 @@
 
 #include <stdio.h>
 
-#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/hash.h"

@@ -26,7 +26,6 @@
 
 #include "process_sets/sets.h"
 #include "sdk/base/clock.h"
-#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/params.h"

@@ -2,7 +2,6 @@
  * over the agent's Unix socket and receives page and vault. */
 #include "elastic/worker/worker.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>

@@ -12,7 +12,6 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
-#include "sdk/base/log.h"
 
 #define AGAIN_NS (1 * RG__MS)
 

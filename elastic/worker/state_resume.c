@@ -7,7 +7,6 @@
 #include "elastic/worker/worker.h"
 
 #include "sdk/base/fail.h"
-#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
 static rg_status check_place(const rg_state *state)

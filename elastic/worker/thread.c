@@ -11,7 +11,6 @@
  * is open to user threads. Only this thread reads the socket. */
 #include "elastic/worker/worker.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

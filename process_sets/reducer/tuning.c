@@ -9,7 +9,6 @@
 
 #include "process_sets/reducer/reducer.h"
 #include "sdk/base/config.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
 #define MIB      ((uint64_t)1 << 20)

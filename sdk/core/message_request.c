@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/core/engine_parts.h"
 

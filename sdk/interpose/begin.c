@@ -9,7 +9,6 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/config.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/transport/names.h"
 

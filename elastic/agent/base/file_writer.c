@@ -1,7 +1,6 @@
 #include "elastic/agent/base/file_writer.h"
 
 #include <errno.h>
-#include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
-#include "sdk/base/log.h"
 
 /* The smallest of them that is at least `low`; ~0: none. */
 static unsigned next_of(const int *fd, int n, unsigned low)

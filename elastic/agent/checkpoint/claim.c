@@ -19,7 +19,6 @@
 #include <time.h>
 
 #include "elastic/member/resume.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
 static rg__claim claim_of(const rg__saver *v)

@@ -20,7 +20,6 @@
 
 #include "elastic/member/resume.h"
 #include "sdk/base/clock.h"
-#include "sdk/base/log.h"
 
 #define CALM_NS    (2 * RG__MS)
 #define SILENCE_NS (100 * RG__MS)

@@ -6,7 +6,6 @@
  * fails or is gone, there is no checkpoint; a copy that is not ordered is
  * dropped.
  */
-#include "elastic/agent/checkpoint/image.h"
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"
 #include "elastic/agent/base/txn.h"
@@ -17,7 +16,6 @@
 #include <string.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
 #define WRITE_NS (600000 * RG__MS) /* for all hosts to write */

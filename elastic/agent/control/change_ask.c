@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/fail.h"
 
 #define PATIENCE_NS (3000 * RG__MS) /* for etcd to answer */
 #define ATTEMPTS    5               /* records change rarely */

@@ -26,7 +26,6 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
-#include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
 
 #define PATIENCE_NS   (1000 * RG__MS)

@@ -10,7 +10,6 @@
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/control/scrape_request.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>

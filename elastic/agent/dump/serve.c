@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "elastic/agent/hosts/peers.h"
-#include "sdk/base/clock.h"
 
 typedef struct serving {
     rg__agent *a;

@@ -20,7 +20,6 @@
 #include "elastic/agent/hosts/peers.h"
 #include "elastic/agent/vault/vaults.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/log.h"
 
 /* All of a launch are gone from here before a slot is free for the next. */
 static void publish_launch(const rg__agent *a, rg__host_record *host)

@@ -9,7 +9,6 @@
  * that is under way. So does the host whose etcd would go with it. */
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/leaving/leaving_parts.h"
-#include "elastic/agent/base/exits.h"
 
 #include <jansson.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* The command line of mpirun, and its environment. */
 #include "elastic/agent/mpirun/mpirun_parts.h"
-#include "elastic/agent/base/view.h"
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/workers/workers.h"
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/sock.h"
 
 #define LATER_NS (5 * RG__MS)

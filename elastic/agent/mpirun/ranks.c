@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sdk/base/fail.h"
-#include "sdk/base/log.h"
 #include "sdk/base/sock.h"
 
 static void answer(int sock, const rg__rank_go *m, const int *fds, int n)

@@ -19,7 +19,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "elastic/agent/base/file_writer.h"
 #include "sdk/base/fail.h"
 
 #define VERSION   "brain.Event:2"

@@ -1,7 +1,6 @@
 #include "elastic/agent/supervisor/fdstore.h"
 #include "elastic/agent/supervisor/fdrecord.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,6 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
-#include "sdk/base/log.h"
 
 /* A record that the supervisor's queue has had no room for yet. */
 typedef struct unsent {

@@ -9,10 +9,7 @@
  * committing) and each set as threads; and one for the world's changes. */
 #include "elastic/agent/timeline/timeline_parts.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

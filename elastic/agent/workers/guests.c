@@ -6,14 +6,12 @@
 #include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/accept.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/log.h"
 #include "sdk/base/sock.h"
 
 #define GUESTS_MAX  (2 * RG__HOST_SLOTS_MAX)

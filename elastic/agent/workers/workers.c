@@ -13,7 +13,6 @@
 #include "elastic/agent/vault/vaults.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +24,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
-#include "sdk/base/futex.h"
 #include "sdk/base/log.h"
-#include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
 
 #define BUILD_TRIES   3

@@ -4,7 +4,6 @@
  * its deadline is held until finalize. */
 #include "sdk/python/fast/fast.h"
 
-#include <structmember.h>
 
 #define CALLS(X)                                                               \
     X(rg_allreduce_start)                                                      \

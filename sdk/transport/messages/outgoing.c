@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sdk/base/copy.h"
 #include "sdk/transport/messages/messages_parts.h"
 
 #define CREDIT_BYTES (RG__MESSAGE_WINDOW / 4) /* are worth a frame */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "sdk/base/copy.h"
-#include "sdk/base/fail.h"
 #include "sdk/transport/mpi/mpi_comm.h"
 
 #define CHUNK      ((uint64_t)1 << 27) /* elements of one call or message */

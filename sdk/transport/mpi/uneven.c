@@ -6,7 +6,6 @@
  *           once it was the expected one; a member that finds a difference
  *           tells all, and the set is over
  *   off     not at all */
-#include "sdk/base/fail.h"
 #include "sdk/transport/mpi/check.h"
 
 bool rg__uneven_is(const rg__mpi *c)

@@ -1,6 +1,5 @@
 /* Lanes of messages: rings in the control segment between ranks of one host,
  * connections between hosts. */
-#include "sdk/base/fail.h"
 #include "sdk/transport/native/native.h"
 
 static bool is_near(const rg__shared *sh, int rank)

@@ -2,7 +2,6 @@
  * generations, and the thread that connects lanes. */
 #include "sdk/transport/nccl/device.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 #include "sdk/base/fail.h"
-#include "sdk/base/log.h"
 #include "sdk/transport/reduce.h"
 
 #define THREADS     256 /* of a block */
