@@ -294,12 +294,6 @@ rg_status rg__set_launch(rg_set *set, const rg__start *start, void *stream,
                : launch_now(set, start, stream, req_p);
 }
 
-static uint64_t deadline_of(int timeout_ms)
-{
-    return timeout_ms < 0 ? UINT64_MAX
-                          : rg__now_ns() + (uint64_t)timeout_ms * RG__MS;
-}
-
 static rg_status settle(rg_ctx *ctx, bool whole, uint64_t deadline)
 {
     const uint64_t generation = rg__engine_generation(ctx->engine);
@@ -313,7 +307,7 @@ rg_status rg_device_wait(rg_ctx *ctx, int timeout_ms)
 {
     if (ctx == NULL || ctx->device == NULL)
         return fail_closed("rg_device_wait");
-    return settle(ctx, false, deadline_of(timeout_ms));
+    return settle(ctx, false, rg__deadline_ns(timeout_ms));
 }
 
 rg_status rg__sets_settle(rg_ctx *ctx)

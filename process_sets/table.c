@@ -169,15 +169,10 @@ void rg__set_end_proposal(rg_ctx *ctx, const rg__proposal *p)
     pthread_mutex_unlock(&sets->lock);
 }
 
-static bool is_same(rg__member_id a, rg__member_id b)
-{
-    return a.host == b.host && a.slot == b.slot && a.start == b.start;
-}
-
 int rg__set_index(const rg__member_id *member, int n, rg__member_id id)
 {
     for (int i = 0; i < n; i++)
-        if (is_same(member[i], id))
+        if (rg__same_member(member[i], id))
             return i;
     return -1;
 }

@@ -118,13 +118,6 @@ static rg_status read_document(int fd, char **text_p)
     return RG_OK;
 }
 
-static void close_all(const int fds[RG__SOCK_FDS])
-{
-    for (int i = 0; i < RG__SOCK_FDS; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
-}
-
 static rg_status fail_ended(void)
 {
     return rg__fail(RG_ERR_AGENT_LOST, "the agent ended before it answered");
@@ -152,7 +145,7 @@ static rg_status ask_one(int sock, const void *question, size_t bytes,
                       RG_VERSION);
     else
         st = read_document(fds[0], text_p);
-    close_all(fds);
+    rg__sock_close_fds(fds);
     return st;
 }
 
@@ -279,7 +272,7 @@ rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
     *last_p = NULL;
     if (is_over && fds[0] >= 0)
         read_document(fds[0], last_p); /* without it the code still counts */
-    close_all(fds);
+    rg__sock_close_fds(fds);
     if (!is_over)
         return rg__fail(RG_ERR_AGENT_LOST,
                         "the agent is another version than this `regroup`");

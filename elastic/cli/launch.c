@@ -409,7 +409,7 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli,
     return RG_OK;
 }
 
-static const char *or_null(const char *text)
+const char *rg__or_null(const char *text)
 {
     return text[0] != '\0' ? text : NULL;
 }
@@ -417,11 +417,11 @@ static const char *or_null(const char *text)
 rg__etcd_params rg__launch_etcd(const rg__launch *l, const rg__settings *s)
 {
     return (rg__etcd_params){.endpoints = s->etcd,
-                             .user = or_null(l->user),
-                             .password = or_null(l->password),
-                             .cacert = or_null(l->cacert),
-                             .cert = or_null(l->cert),
-                             .key = or_null(l->key)};
+                             .user = rg__or_null(l->user),
+                             .password = rg__or_null(l->password),
+                             .cacert = rg__or_null(l->cacert),
+                             .cert = rg__or_null(l->cert),
+                             .key = rg__or_null(l->key)};
 }
 
 rg_status rg__launch_check_store(const rg__launch *l, const rg__settings *s)
@@ -451,11 +451,11 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .advertise = s->advertise,
         .interface = s->library.interface,
         .endpoints = s->etcd,
-        .user = or_null(l->user),
-        .password = or_null(l->password),
-        .cacert = or_null(l->cacert),
-        .cert = or_null(l->cert),
-        .key = or_null(l->key),
+        .user = rg__or_null(l->user),
+        .password = rg__or_null(l->password),
+        .cacert = rg__or_null(l->cacert),
+        .cert = rg__or_null(l->cert),
+        .key = rg__or_null(l->key),
         .replaces_job = cli->replace_job,
         .is_mpi = l->is_mpi,
         .is_ulfm = l->is_ulfm,
@@ -483,13 +483,13 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .metrics_csv = s->metrics_csv,
         .metrics_board = s->metrics_board,
         .timeline = s->timeline,
-        .history_dir = or_null(l->history),
-        .checkpoint_dir = or_null(l->checkpoint),
+        .history_dir = rg__or_null(l->history),
+        .checkpoint_dir = rg__or_null(l->checkpoint),
         .checkpoint_steps = s->library.checkpoint_every.steps,
         .checkpoint_ms = s->library.checkpoint_every.ms,
         .checkpoint_keep = s->library.checkpoint_keep,
         .checkpoint_on_stop = s->library.checkpoint_on_stop,
-        .output_dir = or_null(l->output),
+        .output_dir = rg__or_null(l->output),
     };
 }
 

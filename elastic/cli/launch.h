@@ -32,6 +32,8 @@ rg_status rg__launch_prepare(rg__launch *launch, const rg__cli *cli,
 /* The part of that about etcd. */
 rg_status rg__launch_reach(rg__launch *launch, const rg__settings *settings);
 
+/* The text, or NULL if it is empty. */
+const char *rg__or_null(const char *text);
 /* What a client of that etcd is given; borrows from both. */
 rg__etcd_params rg__launch_etcd(const rg__launch *launch,
                                 const rg__settings *settings);

@@ -113,11 +113,6 @@ static rg_status find_by_flags(const rg__cli *cli, const char *host,
     return find(&params, cli->settings.job, host, place);
 }
 
-static const char *or_null(const char *text)
-{
-    return text[0] != '\0' ? text : NULL;
-}
-
 static rg_status find_by_job(const rg__cli *cli, const char *host,
                              rg__peer_place *place)
 {
@@ -130,11 +125,11 @@ static rg_status find_by_job(const rg__cli *cli, const char *host,
         return st;
     snprintf(place->endpoints, sizeof place->endpoints, "%s", job.endpoints);
     const rg__etcd_params params = {.endpoints = place->endpoints,
-                                    .user = or_null(job.user),
-                                    .password = or_null(job.password),
-                                    .cacert = or_null(job.cacert),
-                                    .cert = or_null(job.cert),
-                                    .key = or_null(job.key)};
+                                    .user = rg__or_null(job.user),
+                                    .password = rg__or_null(job.password),
+                                    .cacert = rg__or_null(job.cacert),
+                                    .cert = rg__or_null(job.cert),
+                                    .key = rg__or_null(job.key)};
     return find(&params, cli->settings.job, host, place);
 }
 

@@ -181,7 +181,7 @@ static int run_rank(rg__cli *cli)
         return 0;
     if (status != 0) /* the agent ends the launch before mpirun speaks of it */
         nanosleep(&(struct timespec){.tv_sec = FAILED_S}, NULL);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return rg__code_of(status);
 }
 
 /* ------------------------------------------------------------------- proxy */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 bool rg__etcd_may_send(const rg__etcd *etcd)
 {
     return etcd->user == NULL || etcd->token != NULL || etcd->auth_is_off;

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "elastic/agent/base/reap.h"
 #include "sdk/base/fail.h"
 
 #define LINE_BYTES 9216 /* the longest that an agent prints, with its label */
@@ -337,8 +338,7 @@ static int become_channel(channel *c)
         ;
     take_lines(c, &c->out, true);
     take_lines(c, &c->err, true);
-    return WIFSIGNALED(c->status) ? 128 + WTERMSIG(c->status)
-                                  : WEXITSTATUS(c->status);
+    return rg__code_of(c->status);
 }
 
 rg_status rg__channel_start(const rg__channel_params *params, pid_t *pid_p)

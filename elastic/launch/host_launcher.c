@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "elastic/agent/base/reap.h"
 #include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/launch/channel.h"
 #include "elastic/launch/route.h"
@@ -450,18 +451,13 @@ static host *find_channel(const rg__launcher *l, pid_t pid)
     return NULL;
 }
 
-static int code_of(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 void rg__launcher_ended(rg__launcher *l, pid_t pid, int status)
 {
     if (rg__discovery_ended(&l->discovery, pid, status))
         return;
     host *h = find_channel(l, pid);
     if (h != NULL)
-        host_ended(l, h, code_of(status));
+        host_ended(l, h, rg__code_of(status));
 }
 
 static void name_missed(rg__launcher *l, const host *missed, int n)
@@ -581,7 +577,7 @@ static void reap(rg__launcher *l, int *code_p)
         if (h->pid == 0 || waitpid(h->pid, &status, WNOHANG) != h->pid)
             continue;
         h->pid = 0;
-        take_code(h, code_of(status), code_p);
+        take_code(h, rg__code_of(status), code_p);
     }
 }
 

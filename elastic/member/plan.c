@@ -80,7 +80,7 @@ typedef struct look {
     rg__plan *plan;
 } look;
 
-static bool is_among(uint64_t id, const uint64_t *ids, int n)
+bool rg__is_among(uint64_t id, const uint64_t *ids, int n)
 {
     for (int i = 0; i < n; i++)
         if (ids[i] == id)
@@ -92,14 +92,14 @@ static bool is_lost(const look *l, uint64_t host)
 {
     const rg__host_record *record = rg__snapshot_host(l->s, host);
     return (record != NULL && record->is_gone) ||
-           is_among(host, l->c->lost, l->c->losts) ||
+           rg__is_among(host, l->c->lost, l->c->losts) ||
            rg__shut_out_is(l->clock, host, l->now_ns);
 }
 
 /* It can't take part in a change now, since etcd does not answer it. */
 static bool has_no_etcd(const look *l, uint64_t host)
 {
-    return is_among(host, l->c->no_etcd, l->c->no_etcds);
+    return rg__is_among(host, l->c->no_etcd, l->c->no_etcds);
 }
 
 static bool is_draining(const look *l, uint64_t host)
@@ -585,14 +585,6 @@ static bool is_death(rg__cause_kind kind)
     return kind == RG__KIND_DEATH || kind == RG__KIND_BROKEN;
 }
 
-static const rg__line *find_line(const rg__snapshot *s, uint64_t generation)
-{
-    for (int i = 0; i < s->lines; i++)
-        if (s->line[i].generation == generation)
-            return &s->line[i];
-    return NULL;
-}
-
 /* Worlds in a row that have ended without a later commit, and not with a host:
  * this one's, and so on back to the first that resumed from there. */
 static int count_deaths(const look *l)
@@ -602,7 +594,7 @@ static int count_deaths(const look *l)
     int n = 0;
     while (line != NULL && is_death(line->kind) && line->resume.step == step) {
         n++;
-        line = find_line(l->s, line->prev);
+        line = rg__snapshot_line(l->s, line->prev);
     }
     return n;
 }

@@ -55,6 +55,8 @@ typedef struct rg__plan_clock {
     int shut_outs;
 } rg__plan_clock;
 
+bool rg__is_among(uint64_t id, const uint64_t *ids, int n);
+
 /* Forget all: a new leader begins. */
 void rg__plan_clock_reset(rg__plan_clock *clock);
 

@@ -28,11 +28,6 @@ static bool read_int(const json_t *j, const char *name, int low, int high,
     return n >= low && n <= high;
 }
 
-bool rg__same_member(rg__member_id a, rg__member_id b)
-{
-    return a.host == b.host && a.slot == b.slot && a.start == b.start;
-}
-
 /* -------------------------------------------------------------------- keys */
 
 /* What stands behind a key's kind. */

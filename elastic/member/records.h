@@ -368,6 +368,8 @@ const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
 /* Of that incarnation; NULL: it has not acked. */
 const rg__ack *rg__snapshot_ack(const rg__snapshot *snap, uint64_t generation,
                                 uint64_t host);
+const rg__line *rg__snapshot_line(const rg__snapshot *snap,
+                                  uint64_t generation);
 /* NULL: there is none. */
 const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where);
 /* The commit in the checkpoint whose head has that hash. false: the job has
@@ -464,7 +466,6 @@ char *rg__record_keys(const char *prefix, rg__key_kind kind);
  * false: not one of our keys. */
 bool rg__record_key_read(const char *text, rg__key *key);
 
-bool rg__same_member(rg__member_id a, rg__member_id b);
 void rg__proposal_free(rg__proposal *p); /* its arrays */
 void rg__line_free(rg__line *line);      /* likewise */
 void rg__ack_free(rg__ack *ack);         /* likewise */

@@ -88,14 +88,6 @@ bool rg__resume_needs_line(const rg__snapshot *s, const rg__line *line)
            is_ancestor(s, &s->line[first], line);
 }
 
-static const rg__line *find_line(const rg__snapshot *s, uint64_t generation)
-{
-    for (int i = 0; i < s->lines; i++)
-        if (s->line[i].generation == generation)
-            return &s->line[i];
-    return NULL;
-}
-
 uint64_t rg__resume_first_world(const rg__line *line)
 {
     return line->resume.generation != 0 ? line->resume.generation
@@ -104,7 +96,7 @@ uint64_t rg__resume_first_world(const rg__line *line)
 
 bool rg__resume_may_lie_in(const rg__snapshot *s, const rg__proposal *p)
 {
-    return find_line(s, p->generation) != NULL &&
+    return rg__snapshot_line(s, p->generation) != NULL &&
            p->generation >= rg__resume_first_world(&s->line[s->lines - 1]);
 }
 

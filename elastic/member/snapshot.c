@@ -475,6 +475,14 @@ const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where)
     return NULL;
 }
 
+const rg__line *rg__snapshot_line(const rg__snapshot *snap, uint64_t generation)
+{
+    for (int i = 0; i < snap->lines; i++)
+        if (snap->line[i].generation == generation)
+            return &snap->line[i];
+    return NULL;
+}
+
 bool rg__snapshot_checkpoint(const rg__snapshot *snap, uint64_t hash,
                              rg__commit_id *commit_p)
 {

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 #define REQUESTS_MAX 4 /* of one round */
 
 static rg_status send(rg__source *s, const rg__web_request *r,

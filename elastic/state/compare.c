@@ -23,6 +23,7 @@
 #include "process_sets/sets.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/least.h"
 #include "sdk/base/log.h"
 
 #define FIRST_COMMITS 3                  /* of a job are compared */
@@ -81,11 +82,6 @@ static bool is_compared(const rg_state *state)
     return !state->world_check.is_off && (state->is_comparing || begins(state));
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Hash what is compared now of each buffer. */
 static void hash_next(rg_state *state, uint64_t *hash)
 {
@@ -95,8 +91,8 @@ static void hash_next(rg_state *state, uint64_t *hash)
     for (int k = 0; k < state->buffers; k++) {
         const rg__state_buffer *b = &state->buffer[k];
         const size_t bytes = b->is_sharded || b->may_differ ? 0 : b->bytes;
-        const size_t begin = least(before, bytes);
-        const size_t n = least(left, bytes - begin);
+        const size_t begin = rg__least(before, bytes);
+        const size_t n = rg__least(left, bytes - begin);
         rg__hash one;
         rg__hash_begin(&one);
         rg__state_hash_buffer(b, begin, begin + n, &one);

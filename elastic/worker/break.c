@@ -4,7 +4,6 @@
  * worker alone. */
 #include "elastic/worker/worker.h"
 
-
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 

@@ -331,7 +331,7 @@ rg_status rg__adasum(rg_set *set, rg__vector *vector, int n, double scale)
 rg_status rg_adasum(rg_set *set, void *data, uint64_t count, rg_type type)
 {
     rg__vector v = {data, count, type};
-    if (set == NULL || (data == NULL && count > 0) || !rg__is_float(type))
+    if (set == NULL || (data == NULL && count > 0) || !rg__type_is_float(type))
         return rg__fail(RG_ERR_INVALID,
                         "rg_adasum needs a set, data, and a type of floats");
     return rg__adasum(set, &v, 1, 0);

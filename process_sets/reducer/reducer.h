@@ -116,8 +116,6 @@ rg_status rg__tensor_get(const rg_reducer *r, const rg__bucket *b,
  * is 1. */
 rg_status rg__adasum(rg_set *set, rg__vector *vector, int n, double scale);
 
-bool rg__is_float(rg_type type);
-
 /* tuning.c: in a new reducer; from the beginning; after a step, true: there is
  * another way now; collective, in the first plan of a generation. */
 void rg__tuning_create(rg_reducer *r);

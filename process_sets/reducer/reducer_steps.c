@@ -96,16 +96,10 @@ static rg_status make_tensor_room(rg_reducer *r)
     return RG_OK;
 }
 
-bool rg__is_float(rg_type type)
-{
-    return type == RG_F32 || type == RG_F64 || type == RG_F16 ||
-           type == RG_BF16;
-}
-
 rg_status rg_reducer_add(rg_reducer *r, const char *name, void *data,
                          uint64_t count, rg_type type, int *index_p)
 {
-    if (r == NULL || name == NULL || count == 0 || !rg__is_float(type) ||
+    if (r == NULL || name == NULL || count == 0 || !rg__type_is_float(type) ||
         strlen(name) >= RG__TENSOR_NAME_MAX || count > PTRDIFF_MAX / 16)
         return rg__fail(RG_ERR_INVALID,
                         "rg_reducer_add needs a reducer, a name of at most 63 "

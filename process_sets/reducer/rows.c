@@ -162,7 +162,7 @@ rg_status rg_allreduce_rows(rg_set *set, const uint64_t *at, const void *rows,
 {
     gathered g = {.width = width, .type = type};
     if (set == NULL || rows_p == NULL || (n > 0 && (!at || !rows)) ||
-        width == 0 || width > PTRDIFF_MAX / 16 || !rg__is_float(type) ||
+        width == 0 || width > PTRDIFF_MAX / 16 || !rg__type_is_float(type) ||
         (op != RG_SUM && op != RG_AVG))
         return rg__fail(RG_ERR_INVALID,
                         "rg_allreduce_rows needs a set, rows of at least one "

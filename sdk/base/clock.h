@@ -14,6 +14,13 @@ static inline uint64_t rg__now_ns(void)
     return (uint64_t)t.tv_sec * 1000 * RG__MS + (uint64_t)t.tv_nsec;
 }
 
+/* When so many milliseconds are over; below 0: never. */
+static inline uint64_t rg__deadline_ns(int timeout_ms)
+{
+    return timeout_ms < 0 ? UINT64_MAX
+                          : rg__now_ns() + (uint64_t)timeout_ms * RG__MS;
+}
+
 /* The same to a few milliseconds, and in 3 ns. */
 static inline uint64_t rg__coarse_ns(void)
 {

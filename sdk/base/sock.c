@@ -86,7 +86,7 @@ static void take_fds(struct msghdr *msg, int fds[RG__SOCK_FDS])
     }
 }
 
-static void close_fds(int fds[RG__SOCK_FDS])
+void rg__sock_close_fds(int fds[RG__SOCK_FDS])
 {
     for (int i = 0; i < RG__SOCK_FDS; i++) {
         if (fds[i] >= 0)
@@ -134,7 +134,7 @@ rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
                         got < 0 ? ": " : "", got < 0 ? strerror(errno) : "");
     take_fds(&msg, fds);
     if (msg.msg_flags & MSG_TRUNC) {
-        close_fds(fds);
+        rg__sock_close_fds(fds);
         return rg__fail(RG_ERR_INVALID, "a message of over %zu bytes arrived",
                         max);
     }

@@ -26,4 +26,7 @@ rg_status rg__sock_send(int sock, const void *bytes, size_t n, const int *fds,
 rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
                         int fds[RG__SOCK_FDS]);
 
+/* Those of them that are there; their places become -1. */
+void rg__sock_close_fds(int fds[RG__SOCK_FDS]);
+
 #endif

@@ -138,6 +138,11 @@ typedef struct rg__member_id {
     uint32_t slot, start;
 } rg__member_id;
 
+static inline bool rg__same_member(rg__member_id a, rg__member_id b)
+{
+    return a.host == b.host && a.slot == b.slot && a.start == b.start;
+}
+
 /* A host's address in numbers, IPv4 or IPv6, as inet_pton reads it. */
 typedef struct rg__address {
     char text[RG__ADDRESS_MAX];

@@ -10,12 +10,6 @@
 
 #define FOREVER UINT64_MAX
 
-static uint64_t deadline_of(int timeout_ms)
-{
-    return timeout_ms < 0 ? FOREVER
-                          : rg__now_ns() + (uint64_t)timeout_ms * RG__MS;
-}
-
 static uint64_t left_until(uint64_t deadline)
 {
     if (deadline == FOREVER)
@@ -229,7 +223,7 @@ rg_status rg_wait(rg_req **req_p, int timeout_ms)
         return rg__fail(RG_ERR_INVALID,
                         "there is no request to wait for; each is waited for "
                         "once");
-    if (!await(*req_p, deadline_of(timeout_ms)))
+    if (!await(*req_p, rg__deadline_ns(timeout_ms)))
         return RG_IN_PROGRESS;
     rg_req *req = *req_p;
     *req_p = NULL;
@@ -245,7 +239,7 @@ rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms)
 {
     if (n < 0 || (n > 0 && reqs == NULL))
         return rg__fail(RG_ERR_INVALID, "rg_wait_all needs %d requests", n);
-    const uint64_t deadline = deadline_of(timeout_ms);
+    const uint64_t deadline = rg__deadline_ns(timeout_ms);
     bool is_all = true;
     for (int i = 0; i < n; i++)
         if (reqs[i] != NULL && !await(reqs[i], deadline))

@@ -2,6 +2,7 @@
 #include "sdk/core/engine_parts.h"
 
 #include "sdk/base/clock.h"
+#include "sdk/base/least.h"
 
 #define LINGER_NS     (1 * RG__MS)
 #define LINGER_ROUNDS 5
@@ -108,11 +109,6 @@ void rg__engine_hand_over(rg__engine *e)
         rg__bell_ring(e->bell);
 }
 
-static uint64_t at_most(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t sleep_ns(const rg__engine *e)
 {
     return atomic_load_explicit(&e->wait, memory_order_acquire)->sleep_ns;
@@ -198,7 +194,7 @@ void rg__engine_sleep_for(rg__engine *e, rg_req *req, uint64_t timeout_ns)
     if (!take_bell_for(e, words, &n) && !rg__engine_is_aborted(e)) {
         rg__watchdog_look(e);
         if (!rg__req_is_done(req))
-            rg__futex_wait_any(words, n, at_most(timeout_ns, sleep_ns(e)));
+            rg__futex_wait_any(words, n, rg__least(timeout_ns, sleep_ns(e)));
     }
     atomic_fetch_add(&e->helpers, 1);
     if (n > 2)
@@ -244,7 +240,7 @@ static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
     if (has_moved)
         e->fruitless = 0;
     else
-        rg__futex_wait_any(words, n, at_most(timeout_ns, sleep_ns(e)));
+        rg__futex_wait_any(words, n, rg__least(timeout_ns, sleep_ns(e)));
     atomic_store(&e->sleep, RG__AWAKE);
     if (n > 1)
         give_bell(e);
@@ -272,7 +268,7 @@ static void sleep_on_wake(rg__engine *e, rg__word wake, uint64_t timeout_ns)
     /* a start after this store rings; one before it is seen here */
     if (!is_responsible(e))
         rg__futex_wait_any(
-            &wake, 1, is_short ? at_most(timeout_ns, LINGER_NS) : timeout_ns);
+            &wake, 1, is_short ? rg__least(timeout_ns, LINGER_NS) : timeout_ns);
     atomic_store(&e->sleep, RG__AWAKE);
 }
 

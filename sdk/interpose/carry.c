@@ -2,7 +2,6 @@
  * rank may wait for a message of this one before it comes here. */
 #include "sdk/interpose/interpose.h"
 
-
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"

@@ -1,11 +1,6 @@
 /* Looking up rg_alloc memory: few and large segments, so a list will do. */
 #include "sdk/transport/transport.h"
 
-static bool is_same(rg__member_id a, rg__member_id b)
-{
-    return a.host == b.host && a.slot == b.slot && a.start == b.start;
-}
-
 static bool holds(const rg__mapping *m, const void *p, uint64_t bytes)
 {
     const uintptr_t begin = (uintptr_t)m->at, at = (uintptr_t)p;
@@ -17,7 +12,7 @@ const rg__mapping *rg__mapping_of(const rg__mappings *all, rg__member_id owner,
                                   const void *p, uint64_t bytes)
 {
     for (int i = 0; all != NULL && i < all->count; i++)
-        if (is_same(all->item[i].owner, owner) &&
+        if (rg__same_member(all->item[i].owner, owner) &&
             holds(&all->item[i], p, bytes))
             return &all->item[i];
     return NULL;
@@ -27,7 +22,7 @@ static const rg__mapping *look_for(const rg__mappings *all, rg__member_id owner,
                                    uint32_t id)
 {
     for (int i = 0; i < all->count; i++)
-        if (all->item[i].id == id && is_same(all->item[i].owner, owner))
+        if (all->item[i].id == id && rg__same_member(all->item[i].owner, owner))
             return &all->item[i];
     return NULL;
 }

@@ -47,6 +47,7 @@
 RG_INNER const char *rg__kind_name(uint64_t kind);
 const char *rg__type_name(uint64_t type);
 /* A value and an index. */
+bool rg__type_is_float(rg_type type);
 RG_INNER bool rg__type_is_pair(rg_type type);
 const char *rg__op_name(uint64_t op);
 

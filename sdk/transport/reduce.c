@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sdk/base/copy.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/half.h"
 #include "sdk/transport/names.h"
 
@@ -335,11 +336,6 @@ typedef union block {
     char bytes[8 * BLOCK];
 } block;
 
-static size_t at_most(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static void widen(const rg__coll *o, block *to, const void *in, size_t count)
 {
     const rg_type wide = is_half(o->type) ? RG_F32 : o->type;
@@ -419,7 +415,7 @@ void rg__combine(const rg__coll *o, void *out, const void *const *src, int n,
     if (is_apart) {
         for (size_t i = 0; i < count; i += BLOCK)
             combine_block(o, out, src, n, i * element,
-                          at_most(count - i, BLOCK), of);
+                          rg__least(count - i, BLOCK), of);
         return;
     }
     if (n == 1)
@@ -453,7 +449,7 @@ void rg__finish(const rg__coll *o, void *data, size_t count, int n)
         return;
     }
     for (size_t i = 0; i < count; i += BLOCK) {
-        const size_t now = at_most(count - i, BLOCK);
+        const size_t now = rg__least(count - i, BLOCK);
         char *at = (char *)data + i * rg_type_size(o->type);
         block wide;
         rg__half_widen(o->type, wide.f, at, now);

@@ -43,7 +43,7 @@ size_t rg_type_size(rg_type type)
     return (size_t)type < COUNT(types) ? types[type].bytes : 0;
 }
 
-static int is_float(rg_type type)
+bool rg__type_is_float(rg_type type)
 {
     return type == RG_F16 || type == RG_BF16 || type == RG_F32 ||
            type == RG_F64;
@@ -74,7 +74,7 @@ int rg_op_has(rg_op op, rg_type type)
     case RG_BAND:
     case RG_BOR:
     case RG_BXOR:
-        return !is_float(type);
+        return !rg__type_is_float(type);
     case RG_MINLOC:
     case RG_MAXLOC:
         return 0;

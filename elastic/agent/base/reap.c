@@ -18,6 +18,11 @@ int rg__how_ended(pid_t child)
                                       : info.si_status;
 }
 
+int rg__code_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 static void *reap(void *child)
 {
     while (waitpid((pid_t)(intptr_t)child, NULL, 0) < 0 && errno == EINTR)

@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "elastic/member/resume.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
 static rg__claim claim_of(const rg__saver *v)
@@ -38,13 +39,6 @@ int64_t rg__claim_revision(const rg__saver *v)
 
 /* -------------------------------------------------------------- publishing */
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static rg__saved saved_of(const rg__saver *v)
 {
     const bool is_last = rg__same_commit(v->word.commit, v->tried) ||
@@ -52,7 +46,7 @@ static rg__saved saved_of(const rg__saver *v)
     rg__saved saved = {.serial = v->word.serial,
                        .commit = v->word.commit,
                        .hash = v->word.hash,
-                       .at_ms = now_ms(),
+                       .at_ms = rg__wall_ms(),
                        .is_last = is_last};
     snprintf(saved.file, sizeof saved.file, "%s/%s", rg__saver_dir(v),
              v->word.name);

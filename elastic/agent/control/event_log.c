@@ -118,17 +118,9 @@ static void tell_reasons(event_log *s, uint64_t generation)
     }
 }
 
-static const rg__line *line_of(const rg__snapshot *snap, uint64_t generation)
-{
-    for (int i = 0; i < snap->lines; i++)
-        if (snap->line[i].generation == generation)
-            return &snap->line[i];
-    return NULL;
-}
-
 static void tell_generation(event_log *s, uint64_t generation)
 {
-    const rg__line *line = line_of(s->snap, generation);
+    const rg__line *line = rg__snapshot_line(s->snap, generation);
     const rg__proposal *p = rg__snapshot_gen(s->snap, generation);
     if (line != NULL) {
         tell_gap(s, line);

@@ -37,14 +37,6 @@ static void write_size(rg__change_ask *c, const rg__snapshot *snap)
     rg__change_write(c, &t);
 }
 
-static bool has_shards(const rg__agent *a)
-{
-    for (int i = 0; i < a->store->buffers; i++)
-        if (a->store->buffer[i].is_sharded)
-            return true;
-    return false;
-}
-
 static bool is_static(const rg__snapshot *snap)
 {
     for (int i = 0; i < snap->hosts; i++)
@@ -82,7 +74,7 @@ static void judge_size(rg__change_ask *c, const rg__snapshot *snap,
             c, RG_ERR_INVALID,
             "--max %d is above the %d workers that a world can have",
             c->size.max, RG__WORLD_MAX);
-    else if (c->size.max > RG__FOREIGN_SHARDS_MAX && has_shards(a))
+    else if (c->size.max > RG__FOREIGN_SHARDS_MAX && rg__vault_has_shards(a))
         rg__change_refuse(
             c, RG_ERR_INVALID,
             "--max %d is above the %d workers that a job with sharded "

@@ -65,12 +65,6 @@ static void on_part(void *arg, json_t *document)
     send_next(s);
 }
 
-static bool on_frame(void *arg, uint32_t type, const void *body, size_t n)
-{
-    (void)arg, (void)type, (void)body, (void)n;
-    return false;
-}
-
 static void on_room(void *arg)
 {
     serving *s = arg;
@@ -86,7 +80,8 @@ static void on_gone(void *arg, const char *why)
 
 bool rg__dump_serve(rg__agent *a, rg__connection *c, const void *body, size_t n)
 {
-    static const rg__connection_fns fns = {on_frame, on_room, on_gone};
+    static const rg__connection_fns fns = {rg__connection_no_frame, on_room,
+                                           on_gone};
     const rg__dump_wish *m = body;
     if (n != sizeof *m)
         return false;

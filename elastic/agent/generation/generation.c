@@ -45,14 +45,6 @@ static void abort_worker(const rg__slot *s, uint64_t generation)
     rg__worker_ring(s);
 }
 
-static bool is_decided(const rg__agent *a, uint64_t generation)
-{
-    for (int i = 0; i < a->view.lines; i++)
-        if (a->view.line[i].generation == generation)
-            return true;
-    return false;
-}
-
 /* A member here of a first world that has ended before it began starts again,
  * wherever it is between rg_world_wait and fn: what its peers have sent it
  * there, and it them, counts nowhere. */
@@ -60,7 +52,8 @@ static void recall(rg__agent *a, const rg__proposal *p)
 {
     const uint64_t begun = a->view.begun;
     if (!p->is_awaited || p->generation > a->aborted ||
-        (begun != 0 && begun <= p->generation) || !is_decided(a, p->generation))
+        (begun != 0 && begun <= p->generation) ||
+        rg__snapshot_line(&a->view, p->generation) == NULL)
         return;
     for (int i = 0; i < p->size; i++) {
         rg__slot *s = rg__slot_of(a, p->member[i]);

@@ -282,17 +282,6 @@ static void answer(void *arg, const char *why)
     rg__connection_send(s->c, RG__PEER_PROVED, PADDED);
 }
 
-static bool asked_frame(void *arg, uint32_t type, const void *body, size_t n)
-{
-    (void)arg, (void)type, (void)body, (void)n;
-    return false;
-}
-
-static void asked_room(void *arg)
-{
-    (void)arg; /* the other side closes */
-}
-
 static void asked_gone(void *arg, const char *why)
 {
     (void)why;
@@ -302,7 +291,8 @@ static void asked_gone(void *arg, const char *why)
 bool rg__paths_serve(rg__agent *a, rg__connection *c, const void *body,
                      size_t n)
 {
-    static const rg__connection_fns fns = {asked_frame, asked_room, asked_gone};
+    static const rg__connection_fns fns = {rg__connection_no_frame,
+                                           rg__connection_no_room, asked_gone};
     asked *s = n == PADDED ? calloc(1, sizeof *s) : NULL;
     if (s == NULL || !make_dial(&s->dial, a)) {
         free(s);

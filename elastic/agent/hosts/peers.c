@@ -204,6 +204,18 @@ void rg__connection_take(rg__connection *c, const rg__connection_fns *fns,
     c->arg = arg;
 }
 
+bool rg__connection_no_frame(void *arg, uint32_t type, const void *body,
+                             size_t n)
+{
+    (void)arg, (void)type, (void)body, (void)n;
+    return false;
+}
+
+void rg__connection_no_room(void *arg)
+{
+    (void)arg; /* the other side closes */
+}
+
 void *rg__connection_space(rg__connection *c)
 {
     if (c->phase != OPEN || c->is_closed || c->out.begin != c->out.end)

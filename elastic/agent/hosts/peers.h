@@ -56,6 +56,11 @@ typedef struct rg__connection_fns {
     void (*gone)(void *arg, const char *why);
 } rg__connection_fns;
 
+/* `frame` and `room` of an owner that takes no frames and sends no more. */
+bool rg__connection_no_frame(void *arg, uint32_t type, const void *body,
+                             size_t n);
+void rg__connection_no_room(void *arg);
+
 /* Listen at the agent's address on any port, a->port. */
 rg_status rg__peers_listen(rg__agent *a);
 void rg__peers_accept(void *agent_arg, int listener, uint32_t events);

@@ -310,14 +310,6 @@ static void depose(rg__agent *a, int64_t token)
     a->suspects->deposing = rg__job_send(&t, on_deposed, a, NULL);
 }
 
-static bool is_among(uint64_t id, const uint64_t *ids, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (ids[i] == id)
-            return true;
-    return false;
-}
-
 static void forget_accusations(rg__agent *a)
 {
     free(a->suspects->accused);
@@ -355,7 +347,7 @@ static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
     const int n =
         rg__links_lost_by_now(&snap, now, round, lost, LOST_MAX, &again_ns);
     a->suspects->judge_ns = now + (again_ns != 0 ? again_ns : round);
-    if (is_among(snap.leader, lost, n) && !is_among(a->id, lost, n)) {
+    if (rg__is_among(snap.leader, lost, n) && !rg__is_among(a->id, lost, n)) {
         rg__log(RG__WARN, "agent", "the leader, host %s, is lost; electing",
                 snap.leader_host.name);
         depose(a, snap.leader_token);

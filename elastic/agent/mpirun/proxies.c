@@ -115,17 +115,6 @@ static void look(void *arg)
     say_begun(s, why);
 }
 
-static bool served_frame(void *arg, uint32_t type, const void *body, size_t n)
-{
-    (void)arg, (void)type, (void)body, (void)n;
-    return false;
-}
-
-static void served_room(void *arg)
-{
-    (void)arg; /* the other side closes */
-}
-
 static void served_gone(void *arg, const char *why)
 {
     (void)why;
@@ -155,8 +144,8 @@ static rg__served *begin_to_serve(rg__agent *a, rg__connection *c, int sock,
 bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
                       size_t n)
 {
-    static const rg__connection_fns fns = {served_frame, served_room,
-                                           served_gone};
+    static const rg__connection_fns fns = {rg__connection_no_frame,
+                                           rg__connection_no_room, served_gone};
     const rg__proxy *m = body;
     if (!a->params->is_mpi || n <= sizeof *m)
         return false;

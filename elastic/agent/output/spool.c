@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sdk/base/least.h"
+
 #define FREE 0xff
 #define WRITE_BYTES                                                            \
     4096 /* a pipe that polls writable takes as many at once                   \
@@ -32,18 +34,13 @@ static unsigned char *byte_at(rg__spool *sp, uint64_t position)
     return sp->ring + position % RG__SPOOL_BYTES;
 }
 
-static size_t min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* --------------------------------------------------------------- the ring */
 
 ssize_t rg__spool_read(rg__spool *sp, int fd)
 {
     unsigned char *to = byte_at(sp, sp->read);
     const size_t room = RG__SPOOL_BYTES - (size_t)(sp->read - sp->printed);
-    const size_t n = min(room, (size_t)(sp->ring + RG__SPOOL_BYTES - to));
+    const size_t n = rg__least(room, (size_t)(sp->ring + RG__SPOOL_BYTES - to));
     memset(to, FREE, n);
     note(&sp->reading, sp->read + n);
     const ssize_t got = read(fd, to, n);
@@ -65,7 +62,7 @@ size_t rg__spool_held(const rg__spool *sp, char bytes[RG__SPOOL_BYTES])
 {
     const size_t n = (size_t)(sp->read - sp->printed);
     const size_t at = sp->printed % RG__SPOOL_BYTES;
-    const size_t first = min(n, RG__SPOOL_BYTES - at);
+    const size_t first = rg__least(n, RG__SPOOL_BYTES - at);
     memcpy(bytes, sp->ring + at, first);
     memcpy(bytes + first, sp->ring, n - first);
     return n;
@@ -95,8 +92,8 @@ static bool write_text(rg__spool *sp, int to, bool is_file)
     while (sp->at < sp->end) {
         if (!is_file && !is_writable(to))
             return false;
-        const ssize_t put =
-            write(to, sp->text + sp->at, min(sp->end - sp->at, WRITE_BYTES));
+        const ssize_t put = write(to, sp->text + sp->at,
+                                  rg__least(sp->end - sp->at, WRITE_BYTES));
         if (put < 0 && errno == EAGAIN)
             return false;
         if (put < 0 && errno == EINTR)
@@ -136,7 +133,7 @@ static void find_what_was_written(rg__spool *sp, int to)
         return;
     const off_t grown = lseek(to, 0, SEEK_END) - sp->file_bytes;
     if (grown >= 0) /* not truncated meanwhile */
-        sp->at = min((size_t)grown, sp->end);
+        sp->at = rg__least((size_t)grown, sp->end);
 }
 
 void rg__spool_resume(rg__spool *sp, int to)

@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "elastic/agent/base/reap.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -434,8 +435,7 @@ static int end(supervisor *s)
     rg__fdrecord_close(&s->records); /* the workers see that no agent is there
                                       */
     wait_workers(s);
-    return WIFSIGNALED(s->status) ? 128 + WTERMSIG(s->status)
-                                  : WEXITSTATUS(s->status);
+    return rg__code_of(s->status);
 }
 
 int rg__supervisor_run(const rg__agent_params *params, rg__agent_fn run,

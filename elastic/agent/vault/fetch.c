@@ -317,17 +317,6 @@ static void complete(rg__fetch *f)
 
 static bool call_next(rg__fetch *f);
 
-static bool no_frame(void *arg, uint32_t type, const void *body, size_t n)
-{
-    (void)arg, (void)type, (void)body, (void)n;
-    return false;
-}
-
-static void no_room(void *arg)
-{
-    (void)arg;
-}
-
 static void no_end(void *arg, const char *why)
 {
     (void)arg, (void)why;
@@ -337,7 +326,8 @@ static void no_end(void *arg, const char *why)
  * closes. */
 static void confirm_stored(const rg__fetch *f)
 {
-    static const rg__connection_fns fns = {no_frame, no_room, no_end};
+    static const rg__connection_fns fns = {rg__connection_no_frame,
+                                           rg__connection_no_room, no_end};
     rg__connection *c = f->in.wire;
     if (rg__connection_space(c) == NULL) {
         rg__connection_close(c);

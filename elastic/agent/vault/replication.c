@@ -100,14 +100,6 @@ static uint32_t replicas_of(const rg__agent *a)
     return most;
 }
 
-static bool has_shards(const rg__agent *a)
-{
-    for (int i = 0; i < a->store->buffers; i++)
-        if (a->store->buffer[i].is_sharded)
-            return true;
-    return false;
-}
-
 static int index_of_host(const rg__proposal *p, uint64_t host)
 {
     for (int i = 0; i < p->host_count; i++)
@@ -304,7 +296,7 @@ void rg__replication_begin(rg__agent *a, const rg__proposal *p)
     rg__replication *c = a->replication;
     stop(c);
     end_incoming(c, p->generation);
-    if (!has_shards(a) || index_of_host(p, a->id) < 0)
+    if (!rg__vault_has_shards(a) || index_of_host(p, a->id) < 0)
         return;
     c->generation = p->generation;
     if (!list_world(c, p) || check_room(a, p) != RG_OK) {

@@ -232,6 +232,14 @@ static uint64_t step_under_way(const rg__agent *a)
     return most < UINT64_MAX ? most + 1 : most;
 }
 
+bool rg__vault_has_shards(const rg__agent *a)
+{
+    for (int i = 0; i < a->store->buffers; i++)
+        if (a->store->buffer[i].is_sharded)
+            return true;
+    return false;
+}
+
 static bool has_local(const rg__agent *a)
 {
     for (int i = 0; i < a->store->buffers; i++)

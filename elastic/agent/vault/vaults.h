@@ -41,6 +41,7 @@ struct rg__store {
 };
 
 /* vault.c */
+bool rg__vault_has_shards(const rg__agent *a);
 rg_status rg__store_create(rg__agent *a); /* then the vault in it: */
 rg_status rg__vault_create(rg__agent *a);
 uint64_t rg__vault_newest_step(const rg__agent *a); /* that lies here whole */

@@ -973,11 +973,6 @@ void rg__slots_kind_is_known(rg__agent *a)
     }
 }
 
-static int decode(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 /* What follows is with the supervisor before the child is reaped: until then
  * the next agent would be told its end by the kernel. */
 static void child_ended(rg__slot *s, int code, const char *how)
@@ -1015,7 +1010,7 @@ static void start_at_last(rg__slot *s)
 
 static void child_ended_so(rg__slot *s, int status)
 {
-    const int code = decode(status);
+    const int code = rg__code_of(status);
     char how[64];
     if (s->is_adopted && WIFSIGNALED(status) &&
         WTERMSIG(status) == NEVER_BEGAN) {

@@ -257,13 +257,6 @@ static bool handle(rg__slot *s, const void *bytes, size_t n)
     return true;
 }
 
-static void close_all(const int fds[RG__SOCK_FDS])
-{
-    for (int i = 0; i < RG__SOCK_FDS; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
-}
-
 void rg__worker_drain(rg__slot *s)
 {
     static _Alignas(16) char room[RG__WIRE_MAX]; /* one thread, not nested */
@@ -272,7 +265,7 @@ void rg__worker_drain(rg__slot *s)
         int fds[RG__SOCK_FDS];
         const rg_status st =
             rg__sock_recv(s->w.sock, room, sizeof room, &n, fds);
-        close_all(fds);
+        rg__sock_close_fds(fds);
         if (st == RG_IN_PROGRESS)
             return;
         if (st != RG_OK) {

@@ -4,7 +4,6 @@
  * its deadline is held until finalize. */
 #include "sdk/python/fast/fast.h"
 
-
 #define CALLS(X)                                                               \
     X(rg_allreduce_start)                                                      \
     X(rg_group_start)                                                          \

@@ -123,8 +123,7 @@ rg__size_class rg__payload_class(const rg__native *c);
 uint32_t rg__payload_bytes(const rg__native *c, int host); /* in its block */
 void rg__payload_fill(const rg__native *c, char *data);    /* my host's */
 void rg__payload_publish(rg__native *c);
-/* Medium: member m's slot, and the part of it that a rail computes. */
-char *rg__payload_medium(const rg__native *c, int m);
+/* Medium: the part of a slot that a rail computes. */
 void rg__payload_slice(const rg__native *c, int rail, size_t *begin_p,
                        size_t *end_p);
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/least.h"
 
 #define WINDOW      4
 #define FRAME_BYTES ((uint64_t)4 << 20)
@@ -27,11 +28,6 @@ struct rg__pairs {
     bool may_begin; /* nothing old is left on the links */
     size_t moved;   /* bytes, in this call */
 };
-
-static uint64_t at_most(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static bool is_done(const rg__pair *p)
 {
@@ -51,13 +47,13 @@ static uint64_t handed_over(const rg__pair *p)
 
 static void begin_frame(const rg__native *c, rg__pair *p)
 {
-    rg__link_begin(
-        p->link, (rg__frame){.kind = FRAME_DATA,
-                             .index = (uint16_t)p->frames_out++,
-                             .op = c->inter->ops,
-                             .step = c->inter->pairs->round,
-                             .bytes = (uint32_t)at_most(p->out_bytes - p->sent,
-                                                        FRAME_BYTES)});
+    rg__link_begin(p->link,
+                   (rg__frame){.kind = FRAME_DATA,
+                               .index = (uint16_t)p->frames_out++,
+                               .op = c->inter->ops,
+                               .step = c->inter->pairs->round,
+                               .bytes = (uint32_t)rg__least(
+                                   p->out_bytes - p->sent, FRAME_BYTES)});
 }
 
 static bool send_some(rg__native *c, rg__pair *p)
@@ -85,7 +81,7 @@ static const char *fault_of(const rg__native *c, const rg__pair *p,
     if (head->step != c->inter->pairs->round ||
         head->index != (uint16_t)p->frames_in)
         return "another part of the operation";
-    if (head->bytes != at_most(p->in_bytes - p->received, FRAME_BYTES))
+    if (head->bytes != rg__least(p->in_bytes - p->received, FRAME_BYTES))
         return "of another length";
     return NULL;
 }

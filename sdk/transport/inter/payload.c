@@ -21,11 +21,6 @@ rg__size_class rg__payload_class(const rg__native *c)
                : LARGE;
 }
 
-char *rg__payload_medium(const rg__native *c, int m)
-{
-    return c->member[m].medium + (c->ops & 1) * MEDIUM_BYTES;
-}
-
 void rg__payload_slice(const rg__native *c, int rail, size_t *begin_p,
                        size_t *end_p)
 {
@@ -63,7 +58,7 @@ void rg__payload_publish(rg__native *c)
     if (c->inter->size_class != MEDIUM)
         return;
     const char *data = c->coll.send;
-    char *slot = rg__payload_medium(c, c->rank);
+    char *slot = rg__shm_medium(c, c->rank);
     size_t begin = 0, end = 0;
     if (c->rank < c->inter->topology.rails)
         rg__payload_slice(c, c->rank, &begin, &end);
@@ -73,7 +68,7 @@ void rg__payload_publish(rg__native *c)
 
 static const char *contribution(const rg__native *c, int m)
 {
-    return m == c->rank ? (const char *)c->coll.send : rg__payload_medium(c, m);
+    return m == c->rank ? (const char *)c->coll.send : rg__shm_medium(c, m);
 }
 
 static void sum_slices(const rg__native *c, char *sum)

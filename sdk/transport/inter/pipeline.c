@@ -46,13 +46,6 @@ static bool may_copy_in(const rg__native *c)
            is_free(c, c->in + 1);
 }
 
-static void finish_in(rg__native *c)
-{
-    c->in++;
-    c->base.moves++;
-    rg__shm_post(c, FLAG_IN, c->in);
-}
-
 static void finish_ready(rg__native *c)
 {
     rg__pipeline *x = &c->inter->pipeline;
@@ -157,7 +150,7 @@ static void copy_others_in(rg__native *c)
         rg__step_slice(c, step, c->rank, &begin, &end);
     rg__copy(slot, data, begin);
     rg__copy(slot + end, data + end, bytes - end);
-    finish_in(c);
+    rg__shm_finish_in(c);
 }
 
 static bool may_reduce(const rg__native *c)
@@ -206,7 +199,7 @@ static void copy_all_in(rg__native *c, const void *data)
     rg__copy(rg__shm_slot(c, c->rank, step),
              (const char *)data + rg__step_begin(c, step),
              rg__step_bytes(c, step));
-    finish_in(c);
+    rg__shm_finish_in(c);
 }
 
 /* On the root's host: is the step where it is read? */

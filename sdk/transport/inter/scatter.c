@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 
+#include "sdk/base/least.h"
 #include "sdk/transport/reduce.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/shm/pairwise.h"
@@ -43,11 +44,6 @@ static size_t element(const rg__native *c)
     return rg_type_size(c->user.type);
 }
 
-static uint64_t at_most(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* -------------------------------------------------------------------- slots */
 
 static char *slot(const rg__native *c, uint32_t chunk, int i)
@@ -77,13 +73,13 @@ static char *arrival_slot(const rg__native *c, uint32_t chunk, int host)
 static uint64_t chunk_begin(const rg__native *c, uint32_t chunk, int r)
 {
     const rg__scatter *x = c->schedule->scatter;
-    return at_most(x->begin[r] + chunk * x->most, x->begin[r + 1]);
+    return rg__least(x->begin[r] + chunk * x->most, x->begin[r + 1]);
 }
 
 static uint64_t chunk_count(const rg__native *c, uint32_t chunk, int r)
 {
     const rg__scatter *x = c->schedule->scatter;
-    return at_most(x->begin[r + 1] - chunk_begin(c, chunk, r), x->most);
+    return rg__least(x->begin[r + 1] - chunk_begin(c, chunk, r), x->most);
 }
 
 /* ---------------------------------------------------------------------- sum */
@@ -221,7 +217,7 @@ static void add_piece(rg__native *c)
     const int hosts = topology(c)->hosts;
     const uint64_t count = chunk_count(c, x->added, c->set_rank);
     const uint64_t now =
-        at_most(count - x->added_at, RG__WORK_BYTES / 4 / element(c));
+        rg__least(count - x->added_at, RG__WORK_BYTES / 4 / element(c));
     const uint64_t at = chunk_begin(c, x->added, c->set_rank) -
                         x->begin[c->set_rank] + x->added_at;
     char *to = (char *)o->recv + at * element(c);
@@ -297,7 +293,7 @@ static rg_status begin(rg__native *c)
     const uint64_t bytes = share < LEAST_BYTES  ? LEAST_BYTES
                            : share > MOST_BYTES ? MOST_BYTES
                                                 : share;
-    x->most = at_most(bytes / element(c), longest);
+    x->most = rg__least(bytes / element(c), longest);
     x->slot_bytes =
         (size_t)(x->most * element(c) + RG__LINE - 1) / RG__LINE * RG__LINE;
     x->chunks = (uint32_t)((longest + x->most - 1) / x->most);

@@ -19,6 +19,7 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/inter/schedule_parts.h"
 #include "sdk/transport/shm/pairwise.h"
 
@@ -78,11 +79,6 @@ uint64_t rg__schedule_take(rg__native *c, rg__coll *part, bool *is_local_p)
     *part = x->coll;
     *is_local_p = x->is_local;
     return x->part;
-}
-
-static uint64_t at_most(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* ---------------------------------------------------------- counts of pairs */
@@ -214,7 +210,7 @@ static rg_status reduce_part(rg__native *c)
     const uint64_t left = c->user.count - x->at;
     if (left == 0)
         return RG_OK;
-    const uint64_t now = at_most(left, CHUNK_BYTES / element(c));
+    const uint64_t now = rg__least(left, CHUNK_BYTES / element(c));
     const rg_status st = rg__schedule_room(c, now * element(c));
     if (st != RG_OK)
         return st;
@@ -287,7 +283,7 @@ static rg_status send_part(rg__native *c)
         const uint64_t left = count_of(c, x->from, x->from) - x->at;
         if (left == 0)
             continue;
-        const uint64_t now = at_most(left, CHUNK_BYTES / element(c));
+        const uint64_t now = rg__least(left, CHUNK_BYTES / element(c));
         const char *data =
             x->from == c->set_rank ? my_part(c, x->from) : place_of(c, x->from);
         const rg__coll part = {.kind = RG__BROADCAST,
@@ -384,7 +380,7 @@ static rg_status copy_own(rg__native *c)
     const uint64_t bytes = count_of(c, c->set_rank, c->set_rank) * element(c);
     const char *from = my_part(c, c->set_rank);
     char *to = place_of(c, c->set_rank);
-    const uint64_t now = at_most(bytes - x->at, RG__WORK_BYTES);
+    const uint64_t now = rg__least(bytes - x->at, RG__WORK_BYTES);
     if (from == to || now == 0)
         return RG_OK;
     rg__copy(to + x->at, from + x->at, (size_t)now);

@@ -107,7 +107,7 @@ static void finish_slice(rg__native *c)
 {
     size_t begin, end;
     rg__payload_slice(c, c->rank, &begin, &end);
-    char *to = c->n == 1 ? c->coll.recv : rg__payload_medium(c, c->rank);
+    char *to = c->n == 1 ? c->coll.recv : rg__shm_medium(c, c->rank);
     add_hosts_up(c, to + begin, end - begin);
     c->base.moves++;
 }
@@ -121,7 +121,7 @@ static rg_status gather_slices(rg__native *c)
     for (int k = 0; k < rails && c->n > 1; k++) {
         size_t begin, end;
         rg__payload_slice(c, k, &begin, &end);
-        rg__copy((char *)c->coll.recv + begin, rg__payload_medium(c, k) + begin,
+        rg__copy((char *)c->coll.recv + begin, rg__shm_medium(c, k) + begin,
                  end - begin);
     }
     c->last = 1;

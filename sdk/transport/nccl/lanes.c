@@ -16,6 +16,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/least.h"
 #include "sdk/base/log.h"
 
 #define CONNECT_NS  (1 * RG__MS)
@@ -303,16 +304,11 @@ static uint64_t look_after(rg__device *d, rg__lane *lane, bool *is_stalled_p)
     return BUSY_NS;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void watch_endings(rg__device *d, uint64_t *wait)
 {
     pthread_mutex_lock(&d->table);
     for (rg__ending *e = d->ending; e != NULL; e = e->next) {
-        *wait = least(*wait, BUSY_NS);
+        *wait = rg__least(*wait, BUSY_NS);
         if (rg__now_ns() < e->deadline_ns)
             continue;
         rg__say("the device has not stopped %d ms after generation %" PRIu64
@@ -352,7 +348,7 @@ uint64_t rg__lanes_step(rg__device *d)
         look_for_ruin(d, lanes->generation);
     for (rg__lane *lane = is_over ? NULL : lanes; lane != NULL;
          lane = lane->next)
-        wait = least(wait, look_after(d, lane, &is_stalled));
+        wait = rg__least(wait, look_after(d, lane, &is_stalled));
     watch_endings(d, &wait);
     if (!is_over && lanes != NULL && d->stall_ns != 0)
         d->look(d->arg, is_stalled);

@@ -28,6 +28,13 @@ void rg__shm_post(rg__native *c, rg__flag which, uint32_t step)
     rg__shm_ring(c);
 }
 
+void rg__shm_finish_in(rg__native *c)
+{
+    c->in++;
+    c->base.moves++;
+    rg__shm_post(c, FLAG_IN, c->in);
+}
+
 void rg__shm_post_end(rg__native *c)
 {
     store_flag(c, FLAG_IN, c->last);

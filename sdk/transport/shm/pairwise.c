@@ -175,11 +175,6 @@ static void copy_stream(const rg__native *c, char *out, uint64_t begin,
 _Static_assert(COUNTS_BYTES(RG__HOST_SLOTS_MAX) + SMALL_BYTES <= MEDIUM_BYTES,
                "the counts and small data fit a medium slot");
 
-static char *slot_of(const rg__native *c, int m)
-{
-    return c->member[m].medium + (c->ops & 1) * MEDIUM_BYTES;
-}
-
 static bool is_alltoall(const rg__native *c)
 {
     return c->coll.kind == RG__ALLTOALL || c->coll.kind == RG__ALLTOALLV;
@@ -254,7 +249,7 @@ void rg__pairwise_publish(rg__native *c)
         return;
     }
     describe(c, &mine->at);
-    char *slot = slot_of(c, c->rank);
+    char *slot = rg__shm_medium(c, c->rank);
     rg__pairwise_list(&c->coll, c->rank, c->n, (uint64_t *)(void *)slot);
     if (bytes <= SMALL_BYTES)
         copy_stream(c, slot + COUNTS_BYTES(c->n), 0, bytes);
@@ -273,7 +268,7 @@ static void copy_own(const rg__native *c)
 static const char *small_of(const rg__native *c, int m)
 {
     if (rg__pairwise_is_uneven(c->coll.kind))
-        return slot_of(c, m) + COUNTS_BYTES(c->n);
+        return rg__shm_medium(c, m) + COUNTS_BYTES(c->n);
     return c->bytes <= INLINE_BYTES ? c->posting[m].data : rg__shm_small(c, m);
 }
 
@@ -337,12 +332,6 @@ static rg_status copy_direct(rg__native *c)
 
 /* ------------------------------------------------------------------ staged */
 
-static char *stage_of(const rg__native *c, int m, uint32_t step)
-{
-    return c->member[m].staging +
-           (size_t)((c->steps + step) % STAGES) * STAGE_BYTES;
-}
-
 static bool may_copy_in(const rg__native *c)
 {
     return c->in < c->pairwise->steps &&
@@ -355,7 +344,7 @@ static void copy_in(rg__native *c)
     const uint64_t begin = (uint64_t)(step - 1) * STAGE_BYTES;
     const uint64_t bytes = stream_bytes(c, c->rank);
     if (c->posting[c->rank].at.send_segment == 0 && begin < bytes)
-        copy_stream(c, stage_of(c, c->rank, step), begin,
+        copy_stream(c, rg__shm_slot(c, c->rank, step), begin,
                     bytes - begin < STAGE_BYTES ? bytes - begin : STAGE_BYTES);
     c->in++;
     c->base.moves++;
@@ -373,7 +362,8 @@ static void take_from(const rg__native *c, int m, uint32_t step)
     const uint64_t high = at + bytes < end ? at + bytes : end;
     if (low < high)
         rg__copy(place_of(c, m) + (low - at),
-                 stage_of(c, m, step) + (low - begin), (size_t)(high - low));
+                 rg__shm_slot(c, m, step) + (low - begin),
+                 (size_t)(high - low));
 }
 
 static void take_step(rg__native *c)
@@ -427,8 +417,8 @@ static rg_status read_counts(rg__native *c)
 {
     const size_t bytes = COUNTS_BYTES(c->n);
     for (int m = 0; m < c->n; m++)
-        rg__copy((char *)c->pairwise->counts + (size_t)m * bytes, slot_of(c, m),
-                 bytes);
+        rg__copy((char *)c->pairwise->counts + (size_t)m * bytes,
+                 rg__shm_medium(c, m), bytes);
     rg__pairwise_list(&c->coll, c->rank, c->n,
                       c->pairwise->counts +
                           (size_t)(RG__PAIRWISE_COUNTS * c->n * c->rank));

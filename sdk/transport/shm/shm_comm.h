@@ -123,6 +123,8 @@ static inline rg__bell_line *rg__shm_bell_line(const rg__shared *sh, int rank)
 /* flags.c */
 typedef enum rg__flag { FLAG_IN, FLAG_OUT, FLAG_DONE } rg__flag;
 void rg__shm_post(rg__native *c, rg__flag which, uint32_t step);
+/* My next step is in. */
+void rg__shm_finish_in(rg__native *c);
 /* The same step for all three flags, at the end of an operation. */
 void rg__shm_post_end(rg__native *c);
 bool rg__shm_all_posted(const rg__native *c, rg__flag which, uint32_t step);
@@ -133,6 +135,11 @@ void rg__shm_rewind(rg__native *c);
 static inline char *rg__shm_small(const rg__native *c, int m)
 {
     return c->member[m].small + (c->ops & 1) * SMALL_BYTES;
+}
+
+static inline char *rg__shm_medium(const rg__native *c, int m)
+{
+    return c->member[m].medium + (c->ops & 1) * MEDIUM_BYTES;
 }
 
 /* The slot of member m in which a step's data lie. */

@@ -39,19 +39,12 @@ static bool may_copy_in(const rg__native *c)
            rg__shm_all_posted(c, FLAG_DONE, c->in + 1 - STAGES);
 }
 
-static void finish_in(rg__native *c)
-{
-    c->in++;
-    c->base.moves++;
-    rg__shm_post(c, FLAG_IN, c->in);
-}
-
 static void copy_in(rg__native *c, const void *data)
 {
     const uint32_t step = c->in + 1;
     rg__copy(rg__shm_slot(c, c->rank, step),
              (const char *)data + begin_of(step), bytes_of(c, step));
-    finish_in(c);
+    rg__shm_finish_in(c);
 }
 
 /* From here on, only the final values of my flags matter. */
@@ -120,7 +113,7 @@ static void copy_others_in(rg__native *c)
     my_slice(c, step, &begin, &end);
     rg__copy(slot, data, begin);
     rg__copy(slot + end, data + end, bytes - end);
-    finish_in(c);
+    rg__shm_finish_in(c);
 }
 
 static void copy_slices_out(rg__native *c)
@@ -200,7 +193,7 @@ static void copy_pieces_in(rg__native *c)
                          (uint64_t)m * piece_bytes(c),
                      (const char *)c->coll.send + begin, (size_t)(end - begin));
     }
-    finish_in(c);
+    rg__shm_finish_in(c);
 }
 
 static void reduce_piece(const rg__native *c, uint64_t at, size_t bytes)

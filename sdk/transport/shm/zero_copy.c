@@ -9,6 +9,7 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
@@ -156,11 +157,6 @@ static rg_status end(rg__native *c)
     return rg__shm_all_posted(c, FLAG_DONE, 1) ? RG_OK : RG_IN_PROGRESS;
 }
 
-static size_t smaller(uint64_t a, size_t b)
-{
-    return a < b ? (size_t)a : b;
-}
-
 /* --------------------------------------------------------------- allreduce */
 
 /* One block, in rank order, summed apart: in place, my own send must not
@@ -214,7 +210,7 @@ static bool reduce_slice(rg__native *c)
     my_slice(c, &begin, &finish);
     size_t budget = RG__WORK_BYTES / (size_t)c->n;
     while (begin + c->at < finish) {
-        const size_t bytes = smaller(finish - begin - c->at, BLOCK_BYTES);
+        const size_t bytes = rg__least(finish - begin - c->at, BLOCK_BYTES);
         if (rg__kind_scatters(c->coll.kind))
             reduce_part(c, begin + c->at, bytes);
         else
@@ -246,7 +242,7 @@ rg_status rg__zero_copy_allreduce(rg__native *c)
 static bool copy_piece(rg__native *c, int m, uint32_t segment, char *to,
                        const char *from)
 {
-    const size_t now = smaller(c->bytes - c->at, RG__WORK_BYTES);
+    const size_t now = rg__least(c->bytes - c->at, RG__WORK_BYTES);
     rg__read_take(c, m, segment, to + c->at, from + c->at, now);
     c->at += now;
     c->base.moves++;

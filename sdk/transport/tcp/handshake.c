@@ -367,11 +367,6 @@ void rg__handshake_accept(rg__net *net, uint64_t now)
     }
 }
 
-static bool is_same(rg__member_id a, rg__member_id b)
-{
-    return a.host == b.host && a.slot == b.slot && a.start == b.start;
-}
-
 /* NULL: it is for me and from a member that is to connect to me. */
 static const char *hello_fault(const rg__net *net, const rg__data_hello *h)
 {
@@ -382,13 +377,14 @@ static const char *hello_fault(const rg__net *net, const rg__data_hello *h)
         return "its library has another version";
     if (who->generation != net->generation)
         return "it is in another generation";
-    if (who->to != net->rank || !is_same(who->to_id, net->member[net->rank]))
+    if (who->to != net->rank ||
+        !rg__same_member(who->to_id, net->member[net->rank]))
         return "it wants another worker";
     const bool connects = who->set == RG__SET_MESSAGES
                               ? who->from < net->size && who->from != net->rank
                               : who->from < net->rank;
     if (who->from < 0 || !connects ||
-        !is_same(who->from_id, net->member[who->from]))
+        !rg__same_member(who->from_id, net->member[who->from]))
         return "it is not a member of this generation";
     return NULL;
 }
