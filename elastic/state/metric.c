@@ -1,8 +1,8 @@
 /* Metrics of steps. They are reduced over the world before the step counts, and
- * rank 0 then puts them into its record, from which the agent takes them. So a
- * row may be there of a step that does not count after all, and none is missing
- * of one that does; whoever writes rows down replaces those of a step that is
- * done again (elastic/agent/scalars). */
+ * rank 0 then puts them into its record, from which the agent takes them. So
+ * each step that counts has its rows, and a step that does not count after all
+ * may have some, too; when it is done again, its rows are replaced
+ * (elastic/agent/scalars). */
 #include "elastic/state/state.h"
 
 #include <string.h>

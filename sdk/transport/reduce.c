@@ -103,7 +103,7 @@ PAIR(f64_f64, double, double, );
 #define MORE(v, w) ((v) > (w))
 
 /* NaN first, then by value, then by index: a total order but for pairs whose
- * parts are equal, so the result does not depend on who adds what first. */
+ * parts are equal, so the result does not depend on the order of adding. */
 #define PAIR_LOOP(name, P, IS_NAN, BEFORE)                                     \
     static void name(void *out, const void *a, const void *b, size_t n)        \
     {                                                                          \

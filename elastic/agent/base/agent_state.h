@@ -219,7 +219,7 @@ struct rg__agent {
     int dump_files;
     int holders; /* processes that may stop workers, for their stacks */
     struct rg__timeline *timeline; /* NULL: none is written */
-    struct rg__scalars *scalars;   /* NULL: nobody wants the program's */
+    struct rg__scalars *scalars;   /* NULL: not wanted */
 
     /* hosts */
     rg__beats *beats;

@@ -1,6 +1,6 @@
-/* The CSV: a line for each metric of a step. It is whole lines at any time that
- * nobody writes; a half one, of a writer that was killed, goes when the next
- * one begins. */
+/* The CSV: a line for each metric of a step. Between writes it
+ * consists of whole lines; the next writer removes a half line that a killed one
+ * has left. */
 #include "elastic/agent/scalars/scalars_parts.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* The process that writes metrics down. Steps stand in rising order: whoever
- * writes a step takes away what is there of it and of later ones. */
+/* The process that writes metrics down. Steps stand in rising order: a
+ * step that is written replaces what is there of it and of later ones. */
 #include "elastic/agent/scalars/scalars_parts.h"
 
 #include <errno.h>

@@ -44,7 +44,7 @@ typedef struct rg__shared {
     uint32_t *host;        /* by rank */
     int *local_rank;       /* by rank: on its host */
     uint64_t proof;        /* read.c; a random number */
-    uint32_t pid;          /* mine; 0: nobody may read here */
+    uint32_t pid;          /* mine; 0: others may not read */
     rg__tenant *tenant;    /* by area */
     const rg__mappings *mappings;
     rg__net *net;           /* owned; NULL: all on one host */

@@ -155,7 +155,7 @@ def allreduce(tensor: Tensor, *arguments: typing.Any,
               process_set: ProcessSet = global_process_set,
               **named: typing.Any) -> Tensor:
     """Reduce into a new tensor; arguments are those of grouped_allreduce.
-    IndexedSlices are gathered, and added up or averaged by who uses them."""
+    IndexedSlices are gathered; their user adds them up or averages them."""
     if not isinstance(tensor, tf.IndexedSlices):
         return grouped_allreduce([tensor], *arguments, process_set=process_set,
                                  **named)[0]
