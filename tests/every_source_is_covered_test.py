@@ -1,5 +1,5 @@
 """Each test says at its top which files it covers: each of them is there, and
-each .c of the product has a test that says so.
+each .c of the product has a test that says so. The README of its room names it.
 
 Covers: tests/README.md"""
 import os
@@ -41,6 +41,21 @@ def found(test, name):
     return []
 
 
+def readme_of(path):
+    """That of the innermost folder that has one."""
+    folder = os.path.dirname(path)
+    while not os.path.exists(os.path.join(SOURCE, folder, "README.md")):
+        folder = os.path.dirname(folder)
+    return os.path.join(folder, "README.md")
+
+
+def look_for_name(path):
+    name, readme = os.path.basename(path)[:-2], readme_of(path)
+    with open(os.path.join(SOURCE, readme), encoding="utf-8") as file:
+        if not re.search(rf"\b{name}\b", file.read()):
+            faults.append(f"{readme} does not name {path}")
+
+
 everything = list(files())
 product = [path for path in everything if path.startswith(PRODUCT)]
 covered = set()
@@ -58,5 +73,8 @@ for test in sorted(everything):
 faults += [f"no test says that it covers {path}" for path in sorted(product)
            if path.startswith(C_ROOMS) and path.endswith(".c")
            and path not in covered]
+for path in sorted(product):
+    if path.startswith(C_ROOMS) and path.endswith(".c"):
+        look_for_name(path)
 print("\n".join(faults))
 sys.exit(1 if faults else 0)

@@ -1,6 +1,7 @@
 """A name of the product means one thing: no two files have one name, no macro
 has two values, types that headers share bear our prefix, and the variable of a
-status is st. A test's name is a sentence without an article in front.
+status is st. A test's name is a sentence without an article in front. What one
+room keeps for itself is no field of struct rg__agent, which has fewer than 55.
 
 Covers: tests/README.md"""
 import collections
@@ -16,6 +17,8 @@ TYPE = re.compile(r"^(?:typedef )?(?:struct|enum|union) (\w+) *\{"
                   r"|^\} (\w+);"
                   r"|^typedef [^;{]*?\b(\w+);"
                   r"|^typedef [^;{]*?\(\*(\w+)\)", re.M)
+AGENT = re.compile(r"^struct rg__agent \{(.*?)^\};", re.M | re.S)
+AGENT_FIELDS = 55
 STATUS = re.compile(r"\brg_status (rs|ret|rc|err|status)\b *(?:=|;)")
 faults = []
 
@@ -55,6 +58,14 @@ def look_at_statuses(path, text):
         faults.append(f"{path} calls a status {name}; the others say st")
 
 
+def look_at_agent(text):
+    fields = AGENT.search(text).group(1)
+    n = fields.count(";") + fields.count(",")
+    if n >= AGENT_FIELDS:
+        faults.append(f"struct rg__agent has {n} fields; it may have "
+                      f"{AGENT_FIELDS - 1}: give its room a struct of its own")
+
+
 def look_at_tests():
     for at, _, names in os.walk(os.path.join(SOURCE, "tests")):
         faults.extend(f"{os.path.relpath(at, SOURCE)}/{name}: the name of a "
@@ -75,6 +86,7 @@ faults += [f"{' and '.join(paths)} have one name; git grep, gdb and ctest "
            "print only that" for paths in files.values() if len(paths) > 1]
 faults += [f"{name} has several values: {found}"
            for name, found in values.items() if len(found) > 1]
+look_at_agent(text_of("elastic/agent/base/agent_state.h"))
 look_at_tests()
 print("\n".join(faults))
 sys.exit(1 if faults else 0)

@@ -31,19 +31,16 @@
 /* What the next agent has as this one had it. */
 #define KEPT(X)                                                                \
     X(id)                                                                      \
-    X(life)                                                                    \
+    X(life) /* pages of the dead are gone */                                   \
     X(meta)                                                                    \
     X(address)                                                                 \
     X(port) /* known to others */                                              \
     X(elastic)                                                                 \
     X(verdict)                                                                 \
     X(is_done)                                                                 \
-    X(is_leaving)                                                              \
-    X(is_draining)                                                             \
+    X(departure)                                                               \
     X(is_paused)                                                               \
-    X(notice_ms)                                                               \
-    X(spec)                                                                    \
-    X(most_step) /* pages of the dead are gone */
+    X(spec)
 
 /* All of the agent's other records hang on it. */
 typedef struct saved_agent {

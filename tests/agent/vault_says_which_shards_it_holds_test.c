@@ -33,7 +33,7 @@ int main(void)
     CHECK_OK(rg__loop_create(&loop));
     rg__agent *a = agent_make(loop, 1);
     a->delivered = 1;
-    a->most_step = STEP;
+    a->life.most_step = STEP;
     put_whole(a, id);
     for (int i = 0; i < 5; i++)
         put(a, 200 * i + 30, id, there[i]);

@@ -176,11 +176,28 @@ struct rg__launch_word {
     bool ends_itself; /* ranks that end now are missed when it is over */
 };
 
-/* Agents that have had this incarnation. */
+/* This incarnation. */
 struct rg__life {
-    int64_t lease_id; /* 0: none yet */
-    uint32_t agents;  /* this one too */
+    int64_t lease_id;   /* 0: none yet */
+    uint32_t agents;    /* it has had so many; this one too */
+    uint64_t most_step; /* the most steps that a worker here has ended */
     rg__life_state state;
+};
+
+/* How this host leaves while the job goes on. */
+struct rg__departure {
+    bool is_draining;   /* workers are to leave at the next commit */
+    bool is_leaving;    /* this host goes, the job does not */
+    uint64_t notice_ms; /* it leaves by a notice, and waits so long for others
+                           that do; 0: no notice */
+};
+
+/* Looks at the operations and stacks of workers. */
+struct rg__dumping {
+    struct rg__dump *first; /* of those under way */
+    uint64_t newest;        /* generation whose dump is in a file */
+    int files;
+    int holders; /* processes that may stop workers, for their stacks */
 };
 
 struct rg__agent {
@@ -214,10 +231,7 @@ struct rg__agent {
     struct rg__launch_word launch;
     struct rg__printer *printer;
     struct rg__control *control;
-    struct rg__dump *dumps; /* under way */
-    uint64_t dumped;        /* the newest generation whose dump is in a file */
-    int dump_files;
-    int holders; /* processes that may stop workers, for their stacks */
+    struct rg__dumping dumping;
     struct rg__timeline *timeline; /* NULL: none is written */
     struct rg__scalars *scalars;   /* NULL: not wanted */
 
@@ -240,7 +254,6 @@ struct rg__agent {
     uint64_t delivered;   /* newest decision that was passed on */
     uint64_t acking;      /* generation whose ack is said */
     uint64_t aborted;     /* highest aborted generation */
-    uint64_t most_step;   /* the most steps that a worker here has ended */
     uint64_t detected_ns; /* of the change that is under way */
     struct rg__generation *generation;
     struct rg__leader *leader;
@@ -249,10 +262,7 @@ struct rg__agent {
 
     /* the end */
     bool is_done;
-    bool is_draining;   /* workers are to leave at the next commit */
-    bool is_leaving;    /* this host goes, the job does not */
-    uint64_t notice_ms; /* this host leaves by a notice, and waits so long for
-                           others that do; 0: no */
+    struct rg__departure departure;
     struct rg__verdict verdict;
     struct rg__leaving *leaving;
 };

@@ -122,7 +122,7 @@ static bool is_in_world(const rg__agent *a)
     for (int i = 0; p != NULL && i < p->host_count; i++)
         if (p->host[i].id == a->id)
             return true;
-    return a->is_draining; /* it left in order, at a commit */
+    return a->departure.is_draining; /* it left in order, at a commit */
 }
 
 static uint64_t newest_decision(const rg__saver *v)

@@ -125,7 +125,7 @@ static double leader(const rg__agent *a)
 
 static double draining(const rg__agent *a)
 {
-    return a->is_draining;
+    return a->departure.is_draining;
 }
 
 static double noticed(const rg__agent *a)

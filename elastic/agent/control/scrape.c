@@ -161,9 +161,9 @@ static void answer_health(client *c, bool is_head)
     const rg__agent *a = c->a;
     char body[RG__TEXT_MAX + 128];
     snprintf(body, sizeof body, "%s\netcd %s\n",
-             rg__life_is_ending(a) ? a->verdict.why
-             : a->is_draining      ? "ok, draining"
-                                   : "ok",
+             rg__life_is_ending(a)      ? a->verdict.why
+             : a->departure.is_draining ? "ok, draining"
+                                        : "ok",
              rg__etcd_is_up(a->etcd) ? "up" : "away");
     if (rg__life_is_ending(a))
         put_answer(c, 503, "Service Unavailable", body, is_head);

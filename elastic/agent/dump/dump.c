@@ -39,7 +39,7 @@ static json_t *hosts_of(const rg__dump *d)
 
 static void drop(rg__dump *d)
 {
-    rg__dump **at = &d->a->dumps;
+    rg__dump **at = &d->a->dumping.first;
     while (*at != NULL && *at != d)
         at = &(*at)->next;
     if (*at == d)
@@ -151,8 +151,8 @@ static rg__dump *begin(rg__agent *a, int sock, uint64_t generation,
                                           (json_int_t)generation, "hosts"),
                     .patience = NULL};
     d->patience = rg__timer_create(a->loop, on_late, d);
-    d->next = a->dumps;
-    a->dumps = d;
+    d->next = a->dumping.first;
+    a->dumping.first = d;
     if (d->document == NULL || d->patience == NULL) {
         drop(d);
         return NULL;
@@ -184,7 +184,7 @@ static void gather(rg__dump *d)
 static int count(const rg__agent *a)
 {
     int n = 0;
-    for (const rg__dump *d = a->dumps; d != NULL; d = d->next)
+    for (const rg__dump *d = a->dumping.first; d != NULL; d = d->next)
         n++;
     return n;
 }
@@ -208,20 +208,20 @@ void rg__dump_ask(rg__agent *a, int sock, bool wants_json, bool wants_stacks)
 
 void rg__dump_write(rg__agent *a, uint64_t generation, const char *why)
 {
-    if (generation <= a->dumped || a->dump_files == FILES_MAX ||
+    if (generation <= a->dumping.newest || a->dumping.files == FILES_MAX ||
         count(a) >= DUMPS_MAX)
         return;
     rg__dump *d = begin(a, -1, generation, why);
     if (d == NULL)
         return;
-    a->dumped = generation;
-    a->dump_files++;
+    a->dumping.newest = generation;
+    a->dumping.files++;
     gather(d);
 }
 
 bool rg__dump_is_busy(const rg__agent *a)
 {
-    for (const rg__dump *d = a->dumps; d != NULL; d = d->next)
+    for (const rg__dump *d = a->dumping.first; d != NULL; d = d->next)
         if (d->sock < 0)
             return true;
     return false;
@@ -229,6 +229,6 @@ bool rg__dump_is_busy(const rg__agent *a)
 
 void rg__dumps_drop(rg__agent *a)
 {
-    while (a->dumps != NULL)
-        drop(a->dumps);
+    while (a->dumping.first != NULL)
+        drop(a->dumping.first);
 }

@@ -38,7 +38,7 @@ static void allow_pings(rg__agent *a, uint64_t until_ns)
 
 static void let_go(rg__agent *a)
 {
-    if (--a->holders > 0)
+    if (--a->dumping.holders > 0)
         return;
     allow_pings(a, rg__now_ns() + EXAMINED_NS);
     a->on->workers_let_go(a);
@@ -152,7 +152,7 @@ static bool begin_stacks(rg__host_part *p)
         return false;
     }
     setpgid(p->pid, p->pid); /* whichever of the two comes first */
-    p->a->holders++;
+    p->a->dumping.holders++;
     allow_pings(p->a, rg__now_ns() + STACKS_NS + EXAMINED_NS);
     rg__timer_set(p->patience, STACKS_NS);
     return rg__loop_watch(p->a->loop, p->out, EPOLLIN, on_output, p) == RG_OK;

@@ -283,7 +283,7 @@ static bool is_host_fenced(const rg__agent *a, uint64_t generation)
 static bool may_ack(const rg__agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation != a->generation->prepared ||
-        p->generation <= a->acking || a->holders > 0)
+        p->generation <= a->acking || a->dumping.holders > 0)
         return false;
     for (int i = 0; i < p->size; i++)
         if (p->member[i].host == a->id &&
@@ -299,8 +299,8 @@ void rg__generation_note_steps(rg__agent *a)
         if (s->w.page == NULL)
             continue;
         const uint64_t step = atomic_load(&s->w.page->step);
-        if (step > a->most_step)
-            a->most_step = step;
+        if (step > a->life.most_step)
+            a->life.most_step = step;
     }
 }
 
@@ -331,7 +331,7 @@ void rg__generation_try_ack(rg__agent *a)
     if (c != NULL)
         c->built = rg__now_ns();
     rg__generation_note_steps(a);
-    rg__ack ack = {.id = a->id, .step = a->most_step};
+    rg__ack ack = {.id = a->id, .step = a->life.most_step};
     note_fresh(a, p, &ack);
     ack.count = rg__vault_held(a, ack.held);
     rg__ack_say(a, &ack);
@@ -561,7 +561,7 @@ static void deliver(rg__agent *a)
         return;
     a->delivered = p->generation;
     rg__failpoint("agent.deliver", -1, line->resume.step, p->generation);
-    a->most_step = line->resume.step;
+    a->life.most_step = line->resume.step;
     a->on->noted(a);
     rg__change *c = rg__change_of(a, p->generation);
     if (c != NULL)

@@ -37,9 +37,10 @@ void rg__publish_fill(const rg__agent *a, rg__host_record *host)
     host->elastic = a->elastic;
     host->address = a->address;
     host->port = a->port;
-    host->is_draining = a->is_draining;
-    host->notice_ms = a->is_draining ? (int)a->notice_ms : 0;
-    host->is_gone = a->is_leaving;
+    host->is_draining = a->departure.is_draining;
+    host->notice_ms =
+        a->departure.is_draining ? (int)a->departure.notice_ms : 0;
+    host->is_gone = a->departure.is_leaving;
     host->has_etcd = a->params->has_etcd;
     host->vault_bytes = rg__vault_bytes(a);
     publish_launch(a, host);
@@ -187,7 +188,8 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 static int64_t lease_of_record(const rg__agent *a)
 {
     const bool is_last_word =
-        a->is_leaving && (rg__view_is_static(a) || rg__view_has_host(a, a->id));
+        a->departure.is_leaving &&
+        (rg__view_is_static(a) || rg__view_has_host(a, a->id));
     return is_last_word ? 0 : rg__lease_id(a->lease);
 }
 

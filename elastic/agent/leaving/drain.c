@@ -104,12 +104,13 @@ void rg__drain_look(void *agent_arg)
     /* hosts that came before our record said that we drain are known once that
      * is */
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);
-    if (is_last && a->notice_ms == 0 &&
+    if (is_last && a->departure.notice_ms == 0 &&
         rg__now_ns() < a->leaving->drain_end_ns && rg__agent_awaits_step(a)) {
         rg__timer_set(a->leaving->drain_timer, 10 * RG__MS);
         return;
     }
-    if (has_left(a) || (is_last && a->notice_ms == 0)) /* else the job ends */
+    if (has_left(a) ||
+        (is_last && a->departure.notice_ms == 0)) /* else the job ends */
         rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
     else if (a->leaving->outage_ns != 0)
         rg__agent_leave(a, 0,
@@ -128,9 +129,9 @@ void rg__drain_look(void *agent_arg)
 
 void rg__drain_start(rg__agent *a, uint64_t deadline_ms, const char *why)
 {
-    if (a->is_draining || rg__life_is_ending(a))
+    if (a->departure.is_draining || rg__life_is_ending(a))
         return;
-    a->is_draining = true;
+    a->departure.is_draining = true;
     a->leaving->drain_end_ns = rg__now_ns() + deadline_ms * RG__MS;
     a->on->noted(a);
     rg__log(RG__WARN, "agent", "host %s drains: %s", a->params->host, why);
@@ -185,7 +186,7 @@ static void resign(rg__agent *a)
 void rg__leave_say(rg__agent *a)
 {
     rg__failpoint("agent.leave", -1, 0, a->delivered);
-    a->is_leaving = true;
+    a->departure.is_leaving = true;
     if (a->verdict.code == 0 && a->verdict.why[0] != '\0')
         rg__log(RG__WARN, "agent", "%s", a->verdict.why);
     forget_old(a);

@@ -62,14 +62,15 @@ void rg__agent_check_end(rg__agent *a)
     if (!rg__life_is_over(a))
         rg__summary_say(a);
     rg__life_step(a, RG__LIFE_ON_REST);
-    if (rg__view_is_static(a) && !a->is_leaving) {
-        a->is_leaving = true; /* for good, and for no other host to notice */
+    if (rg__view_is_static(a) && !a->departure.is_leaving) {
+        a->departure.is_leaving =
+            true; /* for good, and for no other host to notice */
         rg__publish(a);
     }
     const bool is_telling = rg__notice_tells(a);
-    const bool is_speaking = is_telling || a->leaving->is_saying_end ||
-                             rg__job_owes(a, NULL) ||
-                             (a->is_leaving && rg__publish_is_under_way(a));
+    const bool is_speaking =
+        is_telling || a->leaving->is_saying_end || rg__job_owes(a, NULL) ||
+        (a->departure.is_leaving && rg__publish_is_under_way(a));
     rg__timer_set(a->leaving->end_timer, is_speaking ? GOODBYE_NS : 0);
 }
 
@@ -138,7 +139,7 @@ static void write_end(rg__agent *a)
 static uint64_t time_to_end(const rg__agent *a)
 {
     const uint64_t now = rg__now_ns();
-    return a->is_draining && a->leaving->drain_end_ns > now + TERM_NS
+    return a->departure.is_draining && a->leaving->drain_end_ns > now + TERM_NS
                ? a->leaving->drain_end_ns - now
                : TERM_NS;
 }
@@ -148,7 +149,7 @@ static uint64_t time_to_end(const rg__agent *a)
 static void stop(rg__agent *a, bool ends_job)
 {
     rg__life_step(a, RG__LIFE_ON_END);
-    a->leaving->ends_job = ends_job || a->is_done || !a->is_leaving;
+    a->leaving->ends_job = ends_job || a->is_done || !a->departure.is_leaving;
     rg__checkpoint_bound(a, ends_job ? LAST_NS : TERM_NS);
     if (ends_job)
         rg__last_begin(a);
@@ -361,7 +362,7 @@ static void take_signal(rg__agent *a, int signum)
         hurry(a);
     else if (a->leaving->is_stopping)
         end_at_once(a);
-    else if (!ends_job(a) && !a->is_draining && a->elastic == 1)
+    else if (!ends_job(a) && !a->departure.is_draining && a->elastic == 1)
         drain_by_signal(a, signum);
     else
         end_by_signal(a, signum);
@@ -370,8 +371,8 @@ static void take_signal(rg__agent *a, int signum)
 /* An agent that takes over may be told what the one before knew. */
 void rg__end_asked(rg__agent *a, bool at_once)
 {
-    if (at_once ||
-        (!rg__life_is_ending(a) && !a->leaving->is_stopping && !a->is_draining))
+    if (at_once || (!rg__life_is_ending(a) && !a->leaving->is_stopping &&
+                    !a->departure.is_draining))
         take_signal(a, SIGTERM);
 }
 
@@ -449,7 +450,7 @@ void rg__leaving_resume(rg__agent *a, const rg__leaving_saved *was)
 
 void rg__leaving_go_on(rg__agent *a)
 {
-    if (a->is_draining)
+    if (a->departure.is_draining)
         rg__timer_set(a->leaving->drain_timer, 0);
     if (a->leaving->is_stopping)
         rg__timer_set(a->leaving->step_timer, 0);

@@ -100,7 +100,7 @@ static void leave(rg__agent *a, const due *d)
     const uint64_t fifth_ms = left_ms / 5;
     const uint64_t drain_ms =
         left_ms - (fifth_ms < RESERVE_MS ? fifth_ms : RESERVE_MS);
-    a->notice_ms = patience_ms(a, left_ms);
+    a->departure.notice_ms = patience_ms(a, left_ms);
     if (a->params->has_etcd) {
         a->verdict.is_asked = true;
         a->leaving->drain_end_ns = now + drain_ms * RG__MS;
@@ -136,7 +136,7 @@ void rg__notice_look(void *agent_arg)
         a->on->settled(a);
         return;
     }
-    if (a->is_draining || rg__life_is_ending(a) || a->is_done ||
+    if (a->departure.is_draining || rg__life_is_ending(a) || a->is_done ||
         !find_due(a, &d))
         return;
     if (a->elastic == 0)
@@ -153,8 +153,8 @@ static void on_changed(void *arg)
     const uint64_t now = rg__now_ns();
     due d;
     rg__timer_set(a->leaving->notice_timer, 0);
-    if (!a->is_draining && !rg__life_is_ending(a) && find_due(a, &d) &&
-        d.begin_ns > now)
+    if (!a->departure.is_draining && !rg__life_is_ending(a) &&
+        find_due(a, &d) && d.begin_ns > now)
         rg__log(RG__WARN, "agent",
                 "host %s goes in %.0f s (%s: %s) and begins to leave in %.0f s "
                 "(--notice-lead)",
@@ -165,12 +165,13 @@ static void on_changed(void *arg)
 void rg__notice_signal(rg__agent *a)
 {
     if (rg__notices_have(a->leaving->notices, "kubernetes"))
-        a->notice_ms = patience_ms(a, a->params->deadline_ms);
+        a->departure.notice_ms = patience_ms(a, a->params->deadline_ms);
 }
 
 bool rg__notice_tells(rg__agent *a)
 {
-    return a->notice_ms != 0 && rg__notices_acknowledge(a->leaving->notices);
+    return a->departure.notice_ms != 0 &&
+           rg__notices_acknowledge(a->leaving->notices);
 }
 
 /* -------------------------------------------------------------------- life */

@@ -223,7 +223,7 @@ static bool add_shards(const rg__agent *a, int vault_slot, rg__held *held)
 /* The step that workers here are in, by what their pages say and said. */
 static uint64_t step_under_way(const rg__agent *a)
 {
-    uint64_t most = a->most_step;
+    uint64_t most = a->life.most_step;
     for (int i = 0; i < a->params->slots; i++) {
         const rg__page *page = a->slot[i].w.page;
         const uint64_t step = page != NULL ? atomic_load(&page->step) : 0;

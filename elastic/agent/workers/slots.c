@@ -575,8 +575,8 @@ void rg__slot_lost(rg__slot *s, const char *format, ...)
     if (s->w.page != NULL) {
         s->died_in = atomic_load(&s->w.page->generation);
         const uint64_t step = atomic_load(&s->w.page->step);
-        if (step > s->a->most_step && !is_free_to_go(s)) {
-            s->a->most_step = step;
+        if (step > s->a->life.most_step && !is_free_to_go(s)) {
+            s->a->life.most_step = step;
             s->a->on->noted(s->a);
         }
     }
