@@ -39,11 +39,11 @@ rg_status rg__state_check_local(const char *name, const void *data,
 static uint64_t cells_with(const rg_state *state, const rg__state_buffer *b,
                            size_t bytes)
 {
-    uint64_t sum = rg__vault_stride(sizeof(rg__cell) + bytes);
+    uint64_t sum = rg__page_round(sizeof(rg__cell) + bytes);
     for (int i = 0; i < state->buffers; i++) {
         const rg__state_buffer *other = &state->buffer[i];
         if (other->is_local && other != b)
-            sum += rg__vault_stride(sizeof(rg__cell) + other->bytes);
+            sum += rg__page_round(sizeof(rg__cell) + other->bytes);
     }
     return sum;
 }

@@ -21,7 +21,7 @@
 #include "sdk/base/shm.h"
 #include "sdk/base/stream.h"
 
-#define CHUNK ((size_t)256 << 10) /* copied under the gate at a time */
+#define CHUNK RG__BLOCK /* copied under the gate at a time */
 
 static rg_status lost(void)
 {
@@ -46,12 +46,12 @@ static size_t chunk(size_t left)
 typedef struct saving {
     rg_ctx *ctx;
     char *to; /* of the next piece, NULL: no vault */
-    rg__hash hash;
+    rg__sum sum;
 } saving;
 
 /* Copy under the gate, so that leaving waits for one chunk at most. */
 static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
-                         rg__hash *hash)
+                         rg__sum *sum)
 {
     for (size_t at = 0, n; at < bytes; at += n) {
         n = chunk(bytes - at);
@@ -61,10 +61,11 @@ static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
         const bool open = ctx->gate_generation == ctx->now.generation;
         if (open && to != NULL)
             rg__stream(to + at, from + at, n);
+        if (open)
+            rg__sum_update(sum, from + at, n);
         pthread_mutex_unlock(&ctx->gate);
         if (!open)
             return lost();
-        rg__hash_update(hash, from + at, n);
     }
     return RG_OK;
 }
@@ -72,7 +73,7 @@ static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
 static rg_status save_piece(void *arg, const char *bytes, size_t n)
 {
     saving *s = arg;
-    const rg_status st = copy_in(s->ctx, s->to, bytes, n, &s->hash);
+    const rg_status st = copy_in(s->ctx, s->to, bytes, n, &s->sum);
     if (s->to != NULL)
         s->to += n;
     return st;
@@ -108,35 +109,70 @@ void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
         rg__slice(b->bytes, b->align, rank, size, begin_p, end_p);
 }
 
+/* Bytes [begin, end) of a buffer, its slice in the part with that index. */
+typedef struct range {
+    size_t begin, end;
+    uint32_t index;
+} range;
+
 /* The range of a buffer that belongs to a piece, or to a shard; empty for the
  * other kind of buffer, and for a local one, which lies in cells. */
-static void slice_of(const rg__state_buffer *b, bool is_shard,
-                     const rg__part *part, size_t *begin_p, size_t *end_p)
+static range slice_of(const rg__state_buffer *b, bool is_shard,
+                      const rg__part *part)
 {
-    *begin_p = *end_p = 0;
+    range r = {.index = part->index};
     if (b->is_local)
-        return;
+        return r;
     if (is_shard && b->is_sharded)
-        rg__state_slice(b, part->index, part->count, begin_p, end_p);
+        rg__state_slice(b, part->index, part->count, &r.begin, &r.end);
     else if (!is_shard && !b->is_sharded)
-        rg__vault_slice(b->bytes, part->index, part->count, begin_p, end_p);
+        rg__vault_slice(b->bytes, part->index, part->count, &r.begin, &r.end);
+    return r;
 }
 
-/* A slice into the vault; its hash is added to the part's sum. */
-static rg_status save_slice(rg_ctx *ctx, rg__state_buffer *b, int slot,
-                            size_t begin, size_t end, uint64_t *sum)
+/* Hashes of a slice's blocks are in the vault when the blocks are. */
+static rg_status begin_hashes(rg_ctx *ctx, _Atomic uint64_t *hashes,
+                              size_t bytes)
 {
-    saving s = {.ctx = ctx};
-    if (begin == end)
-        return RG_OK;
-    rg__hash_begin_named(&s.hash, b->name);
-    if (b->vault != NULL)
-        s.to = b->vault + b->stride * (size_t)slot + begin;
-    const rg_status st = rg__state_read(b, begin, end, save_piece, &s);
-    const uint64_t value = rg__hash_value(&s.hash);
+    pthread_mutex_lock(&ctx->gate);
+    const bool open = ctx->gate_generation == ctx->now.generation;
+    for (size_t at = 0; at < bytes && open && hashes != NULL; at += RG__BLOCK)
+        atomic_store(hashes++, 0);
+    pthread_mutex_unlock(&ctx->gate);
+    return open ? RG_OK : lost();
+}
+
+/* The hash of a slice is added to the part's sum. */
+static rg_status end_slice(saving *s, rg__state_buffer *b, uint64_t *sum)
+{
+    rg_ctx *ctx = s->ctx;
+    pthread_mutex_lock(&ctx->gate);
+    const bool open = ctx->gate_generation == ctx->now.generation;
+    const uint64_t value = open ? rg__sum_end(&s->sum) : 0;
+    pthread_mutex_unlock(&ctx->gate);
+    if (!open)
+        return lost();
     rg__state_note_slice(b, value);
     *sum += value;
-    return st;
+    return RG_OK;
+}
+
+/* A slice into the vault. */
+static rg_status save_slice(rg_ctx *ctx, rg__state_buffer *b, int slot,
+                            const range *r, uint64_t *sum)
+{
+    saving s = {.ctx = ctx};
+    _Atomic uint64_t *hashes =
+        b->is_sharded ? NULL : rg__state_hashes(b, slot, r->begin, r->index);
+    if (r->begin == r->end)
+        return RG_OK;
+    if (b->vault != NULL)
+        s.to = b->vault + b->stride * (size_t)slot + r->begin;
+    rg__sum_begin(&s.sum, b->name, 0, hashes);
+    rg_status st = begin_hashes(ctx, hashes, r->end - r->begin);
+    if (st == RG_OK)
+        st = rg__state_read(b, r->begin, r->end, save_piece, &s);
+    return st == RG_OK ? end_slice(&s, b, sum) : st;
 }
 
 /* The same of a local buffer: its head, and all of this rank's bytes. */
@@ -145,14 +181,11 @@ static rg_status save_cell(rg_ctx *ctx, rg__state_buffer *b, int slot,
 {
     saving s = {.ctx = ctx, .to = b->cell[slot]};
     const rg__cell head = {.bytes = b->bytes};
-    rg__hash_begin_named(&s.hash, b->name);
+    rg__sum_begin(&s.sum, b->name, 0, NULL);
     rg_status st = save_piece(&s, (const char *)&head, sizeof head);
     if (st == RG_OK)
         st = rg__state_read(b, 0, b->bytes, save_piece, &s);
-    const uint64_t value = rg__hash_value(&s.hash);
-    rg__state_note_slice(b, value);
-    *sum += value;
-    return st;
+    return st == RG_OK ? end_slice(&s, b, sum) : st;
 }
 
 /* Without a vault they are only hashed. */
@@ -163,14 +196,12 @@ static rg_status save_slices(rg_state *state, int slot, bool is_shard,
     rg_status st = RG_OK;
     *sum = rg__part_hash(part);
     for (int k = 0; k < state->buffers && st == RG_OK; k++) {
-        size_t begin, end;
         rg__state_buffer *b = &state->buffer[k];
-        slice_of(b, is_shard, part, &begin, &end);
+        const range r = slice_of(b, is_shard, part);
         rg__failpoint("commit.copy", ctx->now.rank, part->id.step,
                       ctx->now.generation);
-        st = b->is_local && is_shard
-                 ? save_cell(ctx, b, slot, sum)
-                 : save_slice(ctx, b, slot, begin, end, sum);
+        st = b->is_local && is_shard ? save_cell(ctx, b, slot, sum)
+                                     : save_slice(ctx, b, slot, &r, sum);
     }
     return st;
 }
@@ -246,6 +277,7 @@ typedef struct task {
     bool is_shard;
     rg__part part;
     bool copies, verifies;
+    bool skips;          /* blocks that were copied ahead */
     uint32_t rank, size; /* which of these a shard's bytes are copied for */
 } task;
 
@@ -259,7 +291,7 @@ static void intersect(size_t begin, size_t end, size_t *begin_p, size_t *end_p)
 }
 
 static rg_status take_chunk(const rg__state_buffer *b, const char *vault,
-                            size_t at, size_t n, const task *t, rg__hash *hash)
+                            size_t at, size_t n, const task *t, rg__sum *sum)
 {
     size_t begin = 0, end = t->copies ? b->bytes : 0;
     if (t->copies && t->is_shard)
@@ -268,29 +300,37 @@ static rg_status take_chunk(const rg__state_buffer *b, const char *vault,
     const rg_status st = rg__state_write(b, begin, vault + begin, end - begin);
     const bool is_in_cache = b->data != NULL && end - begin == n;
     if (t->verifies)
-        rg__hash_update(hash, (is_in_cache ? b->data : vault) + at, n);
+        rg__sum_update(sum, (is_in_cache ? b->data : vault) + at, n);
     return st;
 }
 
-static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
+/* Block by block, but for those that were copied ahead. */
+static rg_status take_slice(rg_state *state, const rg__state_buffer *b,
                             const task *t, uint64_t *sum)
 {
     const char *vault = b->vault + b->stride * (size_t)t->slot;
-    size_t begin, end;
-    rg__hash hash;
-    slice_of(b, t->is_shard, &t->part, &begin, &end);
-    if (begin == end)
-        return RG_OK;
-    rg__hash_begin_named(&hash, b->name);
-    for (size_t at = begin, n; at < end; at += n) {
-        n = chunk(end - at);
-        if (is_over(ctx))
+    const range r = slice_of(b, t->is_shard, &t->part);
+    const uint64_t *ahead =
+        t->skips ? rg__state_ahead(b, r.begin, r.index) : NULL;
+    const _Atomic uint64_t *hashes =
+        ahead != NULL ? rg__state_hashes(b, t->slot, r.begin, r.index) : NULL;
+    for (size_t at = r.begin, k = 0, n; at < r.end; at += n, k++) {
+        rg__sum block;
+        n = chunk(r.end - at);
+        if (is_over(state->ctx))
             return lost();
-        const rg_status st = take_chunk(b, vault, at, n, t, &hash);
+        if (ahead != NULL && ahead[k] != 0 &&
+            ahead[k] == atomic_load(&hashes[k])) {
+            *sum += ahead[k];
+            state->was_here += n;
+            continue;
+        }
+        rg__sum_begin(&block, b->name, at - r.begin, NULL);
+        const rg_status st = take_chunk(b, vault, at, n, t, &block);
         if (st != RG_OK)
             return st;
+        *sum += rg__sum_end(&block);
     }
-    *sum += rg__hash_value(&hash);
     return RG_OK;
 }
 
@@ -305,24 +345,24 @@ static rg_status take_cell(const rg_ctx *ctx, const rg__state_buffer *b,
                            const task *t, uint64_t *sum)
 {
     rg__state_cell cell;
-    rg__hash hash;
+    rg__sum own;
     rg_status st = rg__state_open_cell(b, t->slot, t->part.index, &cell);
     if (st != RG_OK)
         return st;
     const char *from = cell.at + sizeof(rg__cell);
     const bool copies = copies_cell(b, t, cell.bytes);
-    rg__hash_begin_named(&hash, b->name);
-    rg__hash_update(&hash, cell.at, sizeof(rg__cell));
+    rg__sum_begin(&own, b->name, 0, NULL);
+    rg__sum_update(&own, cell.at, sizeof(rg__cell));
     for (size_t at = 0, n; at < cell.bytes && st == RG_OK; at += n) {
         n = chunk(cell.bytes - at);
         if (is_over(ctx))
             st = lost();
         else if (copies)
             st = rg__state_write(b, at, from + at, n);
-        rg__hash_update(&hash, from + at, n);
+        rg__sum_update(&own, from + at, n);
     }
     rg__state_close_cell(&cell);
-    *sum += rg__hash_value(&hash);
+    *sum += rg__sum_end(&own);
     return st;
 }
 
@@ -357,7 +397,7 @@ static rg_status take_part(rg_state *state, const task *t)
         const rg__state_buffer *b = &state->buffer[k];
         const rg_status st = b->is_local && t->is_shard
                                  ? take_cell(ctx, b, t, &sum)
-                                 : take_slice(ctx, b, t, &sum);
+                                 : take_slice(state, b, t, &sum);
         if (st == RG_ERR_DAMAGED) /* the length of a cell */
             return is_over(ctx) ? lost() : damaged(state->ctx, t);
         if (st != RG_OK)
@@ -368,7 +408,13 @@ static rg_status take_part(rg_state *state, const task *t)
         return st;
     if (!t->verifies || sum == atomic_load(&t->piece->sum))
         return RG_OK;
-    return is_over(ctx) ? lost() : damaged(state->ctx, t);
+    if (is_over(ctx))
+        return lost();
+    if (!t->skips)
+        return damaged(state->ctx, t);
+    task all = *t; /* a hash in the vault may be wrong, and not the block */
+    all.skips = false;
+    return take_part(state, &all);
 }
 
 /* Piece i; the ranks of a host may be fewer than those that made it. */
@@ -384,6 +430,8 @@ rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
     const rg__membership *now = &state->ctx->now;
     rg__piece *piece = state->ctx->vault->slot[slot];
     const uint32_t count = atomic_load(&piece->count);
+    const bool skips = is_needed && count != 0 && count == state->ahead;
+    state->was_here = 0;
     rg_status st = RG_OK;
     for (uint32_t i = 0; i < count && i < RG__HOST_SLOTS_MAX && st == RG_OK;
          i++) {
@@ -394,7 +442,8 @@ rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
                                  .count = count,
                                  .shards = atomic_load(&piece[i].shards)},
                         .copies = is_needed,
-                        .verifies = verifies(now, i, is_needed)};
+                        .verifies = skips || verifies(now, i, is_needed),
+                        .skips = skips};
         if (t.copies || t.verifies)
             st = take_part(state, &t);
     }

@@ -70,6 +70,7 @@ void rg_state_destroy(rg_state *state)
         rg__state_note_leave(state);
         state->ctx->resumed = NULL;
     }
+    rg__state_forget_ahead(state);
     for (int i = 0; i < state->buffers; i++)
         unmap_room(&state->buffer[i]);
     rg__history_close(state->history);

@@ -697,6 +697,11 @@ static rg_status restore(rg_state *state, int slot, rg__commit_id resume,
         st = agree(state, RG__STATE_AGREE_SYNC, state->step, &is_announced);
     if (st == RG_OK && !is_here)
         rg__state_note(state, "restore", resume.step, true);
+    if (st == RG_OK && state->ahead != 0)
+        rg__log(RG__INFO, "state",
+                "%" PRIu64 " bytes of commit %" PRIu64 ".%" PRIu64
+                " were copied before the world changed",
+                state->was_here, resume.generation, resume.step);
     return st;
 }
 
@@ -810,6 +815,7 @@ rg_status rg__state_sync(rg_state *state, const rg__decided *decided)
     if (st == RG_OK)
         st = has_resume ? take_from_vault(state, decided->resume, is_here)
                         : broadcast(state, decided->source);
+    rg__state_forget_ahead(state);
     if (st == RG_OK)
         st = rg__state_check_agree(state, !has_resume);
     if (st != RG_OK)

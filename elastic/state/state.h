@@ -23,6 +23,8 @@ typedef struct rg__state_buffer {
     uint64_t place;      /* where its room begins there */
     char *vault;         /* its room, mapped: a copy for each vault slot */
     size_t stride, room; /* between the copies; bytes mapped */
+    uint64_t *ahead;     /* hashes of blocks of registered memory, as those in
+                            the vault lie; 0: not copied ahead. NULL: none */
     /* local.c */
     char *cell[RG__VAULT_SLOTS];     /* this rank's, mapped; NULL: not yet */
     size_t cell_room;                /* bytes mapped of each */
@@ -98,6 +100,10 @@ struct rg_state {
     bool is_comparing; /* that goes on at the next commit */
     bool wants_stop;   /* rg_stop, here or on another rank */
     bool has_stopped;  /* the ranks have agreed that this step is the last */
+    uint32_t ahead;    /* pieces of the commits that were copied ahead, 0: none
+                          were */
+    uint64_t was_here; /* bytes of the decided commit that the last restore
+                          found copied ahead */
     bool is_clean;     /* left by agreement: registered memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
@@ -203,6 +209,19 @@ rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
 /* The same for this rank's present part of the sharded buffers. */
 rg_status rg__state_restore_shard(rg_state *state, int slot, rg__commit_id id,
                                   bool is_needed);
+/* ahead.c. Hashes of the blocks of the slice that begins there, of the piece
+ * with that index: in the vault, stored when the block is there, and of
+ * registered memory, where it was copied ahead. NULL: there are none. */
+_Atomic uint64_t *rg__state_hashes(const rg__state_buffer *b, int slot,
+                                   size_t begin, uint32_t index);
+const uint64_t *rg__state_ahead(const rg__state_buffer *b, size_t begin,
+                                uint32_t index);
+/* A worker that has no place yet copies blocks that its memory lacks: of the
+ * newest whole commit in its host's vault, or, to follow, of the one that is
+ * being written. The bytes copied, 0: nothing, for now. */
+size_t rg__state_copy_ahead(rg_state *state, bool follows);
+/* Registered memory changes. */
+void rg__state_forget_ahead(rg_state *state);
 /* This rank's part of a sharded buffer, all of a replicated one. */
 void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
                      size_t *begin_p, size_t *end_p);

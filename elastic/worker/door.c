@@ -1,6 +1,7 @@
 /* The door: where a worker waits for its place in a generation. */
 #include "elastic/worker/worker.h"
 
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
@@ -80,6 +81,26 @@ static rg_status take_what_is_here(rg__worker *w, rg__decided *decided,
         st = take_up(w);
     }
     return st;
+}
+
+bool rg__worker_waits(rg__worker *w, bool *is_proposed_p)
+{
+    pthread_mutex_lock(&w->lock);
+    const bool waits = !is_something_here(w);
+    *is_proposed_p = w->entered.generation > w->taken;
+    pthread_mutex_unlock(&w->lock);
+    return waits;
+}
+
+void rg__worker_nap(rg__worker *w, uint64_t ns)
+{
+    const uint64_t until_ns = rg__now_ns() + ns;
+    const struct timespec until = {(time_t)(until_ns / (1000 * RG__MS)),
+                                   (long)(until_ns % (1000 * RG__MS))};
+    pthread_mutex_lock(&w->lock);
+    if (!is_something_here(w))
+        pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    pthread_mutex_unlock(&w->lock);
 }
 
 rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)

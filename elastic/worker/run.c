@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
@@ -196,6 +197,7 @@ static rg_status come(rg_state *state)
     w->waits = false;
     rg__state_show_loaded(state);
     w->has_world = rg__worker_has_world(w, &w->decided_here);
+    rg__state_copy_ahead(state, false);
     return rg__worker_door(w);
 }
 
@@ -208,12 +210,29 @@ static rg_status end_turn(rg_state *state, rg_status st)
     return judge(state, st);
 }
 
+#define SPARE_NS (1000 * RG__MS)
+
+/* A worker without a place copies a commit ahead, and when it is about to get
+ * one follows those that others make until then. */
+static void follow(rg_state *state)
+{
+    rg__worker *w = state->ctx->worker;
+    bool is_proposed = false;
+    while (rg__worker_waits(w, &is_proposed)) {
+        const bool copies = is_proposed || state->ahead == 0;
+        if (!copies || rg__state_copy_ahead(state, is_proposed) == 0)
+            rg__worker_nap(w, is_proposed ? RG__MS : SPARE_NS);
+    }
+}
+
 /* Wait for the next turn. False: the loop is over, with *st_p. */
 static bool begin_turn(rg_state *state, rg_status *st_p)
 {
     rg__worker *w = state->ctx->worker;
     bool is_done = false;
     while (*st_p == RG_OK) {
+        if (!w->has_world)
+            follow(state);
         if (!w->has_world)
             *st_p = rg__worker_await(w, &w->decided_here, &is_done);
         if (*st_p == RG_OK && is_done)

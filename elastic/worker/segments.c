@@ -335,7 +335,7 @@ rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
     rg__segment m = {.head = {RG__ALLOC, RG__WIRE_VERSION},
                      .owner = ctx->me,
                      .id = ++w->last_segment,
-                     .bytes = rg__vault_stride(bytes)};
+                     .bytes = rg__page_round(bytes)};
     rg_status st = w->sock < 0 ? alloc_alone(ctx, &m, &at)
                                : ask_for_segment(w, &m, &fd, &at);
     pthread_mutex_unlock(&w->lock);

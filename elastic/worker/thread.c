@@ -297,6 +297,7 @@ static rg_status build(rg__worker *w, rg__prepare *p)
     }
     pthread_mutex_lock(&w->lock);
     w->entered = m;
+    pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
     return RG_OK;
 }

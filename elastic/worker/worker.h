@@ -225,6 +225,11 @@ void rg__break_await(rg__worker *w);
 /* door.c. Go to the door: ask for a place; while `waits` is set, only in a
  * first world. */
 rg_status rg__worker_door(rg__worker *w);
+/* There is nothing yet for rg__worker_await; *is_proposed_p: a generation in
+ * which this worker has a place is built, and not decided. */
+bool rg__worker_waits(rg__worker *w, bool *is_proposed_p);
+/* For so long, or until something changes. */
+void rg__worker_nap(rg__worker *w, uint64_t ns);
 /* Wait there: OK with the decision of a generation newer than the one taken
  * up, OK with *is_done_p when the job is done, or the status that ended this
  * worker. Takes the generation up: queries and collectives are the new

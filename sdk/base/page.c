@@ -95,9 +95,38 @@ void rg__vault_empty(rg__vault *vault, int slot)
         rg__piece_empty(&vault->shard[slot][i]);
 }
 
-size_t rg__vault_stride(size_t bytes)
+size_t rg__page_round(size_t bytes)
 {
     return (bytes + RG__PAGE_BYTES - 1) / RG__PAGE_BYTES * RG__PAGE_BYTES;
+}
+
+#define HASHED_LEAST ((size_t)64 << 10) /* bytes; fewer are copied as fast */
+
+/* A slice may end with a short block, so each has one more place. */
+static size_t place_of(size_t begin, uint32_t index)
+{
+    return begin / RG__BLOCK + index;
+}
+
+static size_t hashes_begin(size_t bytes)
+{
+    return (bytes + RG__LINE - 1) / RG__LINE * RG__LINE;
+}
+
+size_t rg__vault_stride(size_t bytes)
+{
+    return rg__page_round(
+        bytes < HASHED_LEAST
+            ? bytes
+            : hashes_begin(bytes) +
+                  sizeof(uint64_t) * (place_of(bytes, RG__HOST_SLOTS_MAX) + 1));
+}
+
+size_t rg__vault_hashes(size_t bytes, size_t begin, uint32_t index)
+{
+    return bytes < HASHED_LEAST ? 0
+                                : hashes_begin(bytes) +
+                                      sizeof(uint64_t) * place_of(begin, index);
 }
 
 /* units * i / count without overflow, for i <= count. */

@@ -26,8 +26,9 @@
  * count-1 are all complete with that id and that count; it also holds the
  * shards that are complete with that id. A commit that came from another host
  * has that host's pieces. `sum` is the hash of the part's own numbers, id
- * included, plus the hashes of the slices, each named by its buffer (hash.h):
- * so bytes under the id of another commit are damaged bytes. Local ranks write
+ * included, plus the hashes of the slices' blocks, each named by its buffer and
+ * place (rg__sum in hash.h): so bytes under the id of another commit are damaged
+ * bytes. Local ranks write
  * their own places of the table of shards, the agent those from
  * RG__HOST_SLOTS_MAX on. */
 #ifndef RG_BASE_PAGE_H
@@ -182,8 +183,16 @@ bool rg__piece_is(const rg__piece *shard, rg__commit_id id);
 /* Empty the slot. */
 void rg__vault_empty(rg__vault *vault, int slot);
 
-/* Distance of the copies in a buffer's segment: bytes rounded up to pages. */
+size_t rg__page_round(size_t bytes);
+
+/* Distance of the copies in a buffer's segment: its bytes, and if there are
+ * enough of them the hashes of their blocks, rounded up to pages. */
 size_t rg__vault_stride(size_t bytes);
+/* Where those lie behind a copy of a replicated buffer: of the piece with that
+ * index, whose slice begins there, the first; the others follow. They only tell
+ * which blocks need no copy, and whether a sum is right tells whether that was
+ * true. 0: there are none. */
+size_t rg__vault_hashes(size_t bytes, size_t begin, uint32_t index);
 
 /* Bytes [*begin_p, *end_p) of a buffer that part i of count covers; parts begin
  * at multiples of unit. */

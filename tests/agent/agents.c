@@ -125,14 +125,14 @@ static uint64_t commit_slice(rg__agent *a, const rg__vault_buffer *b,
                              uint32_t count)
 {
     size_t begin, end;
-    rg__hash hash;
+    rg__sum sum;
     char *to = vault_bytes(a, b->name, vault_slot);
     rg__vault_slice(b->bytes, i, count, &begin, &end);
     for (size_t at = begin; at < end; at++)
         to[at] = byte_of(b->name, id, at);
-    rg__hash_begin_named(&hash, b->name);
-    rg__hash_update(&hash, to + begin, end - begin);
-    return begin < end ? rg__hash_value(&hash) : 0;
+    rg__sum_begin(&sum, b->name, 0, NULL);
+    rg__sum_update(&sum, to + begin, end - begin);
+    return rg__sum_end(&sum);
 }
 
 void vault_commit(rg__agent *a, int vault_slot, rg__commit_id id,

@@ -30,12 +30,12 @@ static void commit_shard(rg__agent *a)
     rg__piece *piece = &a->store->vault->shard[SLOT][0];
     char *bytes = vault_bytes(a, "shards", SLOT);
     const rg__part part = {.id = commit, .count = 1};
-    rg__hash hash;
+    rg__sum sum;
     memset(bytes, 5, BYTES);
     rg__piece_begin(piece, &part);
-    rg__hash_begin_named(&hash, "shards");
-    rg__hash_update(&hash, bytes, BYTES);
-    rg__piece_end(piece, rg__part_hash(&part) + rg__hash_value(&hash));
+    rg__sum_begin(&sum, "shards", 0, NULL);
+    rg__sum_update(&sum, bytes, BYTES);
+    rg__piece_end(piece, rg__part_hash(&part) + rg__sum_end(&sum));
 }
 
 /* A partner as in replication.c, for one shard. */

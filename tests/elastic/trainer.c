@@ -31,7 +31,8 @@ typedef struct trainer {
     rg_ctx *ctx;
     rg_sampler *sampler;
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
-    uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
+    uint64_t scribble_at, compute_at, compute_ms, ballast_mib, frozen_mib,
+        sets_every;
     uint64_t files;
     uint64_t metrics; /* 1: each step gives some */
     uint64_t damage_at, damage_all, damage_id, over_first;
@@ -347,6 +348,16 @@ static rg_status add_shards(trainer *t, rg_state *st)
     return rg_state_add(st, "shards", t->shards, t->shard_bytes, &params);
 }
 
+static char *ballast; /* memory that takes long to free, to dump or to copy */
+
+static void hold_ballast(const trainer *t)
+{
+    const size_t bytes = (size_t)(t->ballast_mib + t->frozen_mib) << 20;
+    ballast = bytes > 0 ? malloc(bytes) : NULL;
+    for (size_t i = 0; ballast != NULL && i < bytes; i += 4096)
+        ballast[i] = (char)i;
+}
+
 /* In the order that is asked for. */
 static rg_status add_buffers(trainer *t, rg_state *st)
 {
@@ -356,6 +367,9 @@ static rg_status add_buffers(trainer *t, rg_state *st)
         rs = i == t->over_first
                  ? rg_state_add(st, "state", t->state, t->words * 8, NULL)
                  : rg_state_add(st, "over", &t->is_over, 8, &constant);
+    if (rs == RG_OK && t->frozen_mib > 0)
+        rs =
+            rg_state_add(st, "frozen", ballast, t->frozen_mib << 20, &constant);
     return rs == RG_OK ? add_shards(t, st) : rs;
 }
 
@@ -411,16 +425,6 @@ static rg_status allocate(trainer *t)
     return st;
 }
 
-static char *ballast; /* memory that takes long to free or to dump */
-
-static void hold_ballast(const trainer *t)
-{
-    const size_t bytes = (size_t)t->ballast_mib << 20;
-    ballast = bytes > 0 ? malloc(bytes) : NULL;
-    for (size_t i = 0; ballast != NULL && i < bytes; i += 4096)
-        ballast[i] = (char)i;
-}
-
 /* As many as the limit lets it, if that is less. */
 static void open_files(const trainer *t)
 {
@@ -453,6 +457,7 @@ static void usage(void)
         "        [--over-first 1: buffers are registered in another order]\n"
         "        [--alloc: collectives in rg_alloc memory]\n"
         "        [--metrics 1: some in each step]\n"
+        "        [--frozen MIB: registered, and never changed]\n"
         "        [--ballast MIB] [--files N] [--static]");
 }
 
@@ -481,6 +486,7 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"reserve", offsetof(trainer, reserve_mib)},
                              {"reserve-at", offsetof(trainer, reserve_at)},
                              {"ballast", offsetof(trainer, ballast_mib)},
+                             {"frozen", offsetof(trainer, frozen_mib)},
                              {"metrics", offsetof(trainer, metrics)},
                              {"files", offsetof(trainer, files)}};
 #define FLAGS (sizeof flags / sizeof *flags)

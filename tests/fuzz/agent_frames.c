@@ -79,16 +79,16 @@ static size_t put_copy(fuzz_input *in, uint8_t *room)
 uint64_t frames_sum(fuzz_input *in)
 {
     static const uint8_t zeros[4096];
-    rg__hash hash;
+    rg__sum sum;
     if (in->left > 0 && *in->at == ' ')
         fuzz_byte(in);
     if (in->left == 0 || *in->at != 's')
         return fuzz_decimal(in);
     fuzz_byte(in);
     const uint64_t n = fuzz_decimal(in);
-    rg__hash_begin_named(&hash, "weights");
-    rg__hash_update(&hash, zeros, n < sizeof zeros ? n : sizeof zeros);
-    return rg__hash_value(&hash);
+    rg__sum_begin(&sum, "weights", 0, NULL);
+    rg__sum_update(&sum, zeros, n < sizeof zeros ? n : sizeof zeros);
+    return rg__sum_end(&sum);
 }
 
 /* Which of how many, sum, the commit (1.5 if it says none), a shard if 1. */

@@ -22,7 +22,7 @@
 #include "sdk/transport/transport.h"
 #include "tests/check.h"
 
-#define PLACE       rg__vault_stride(sizeof(rg__vault))
+#define PLACE       rg__page_round(sizeof(rg__vault))
 #define ROOM        65536
 #define PATIENCE_MS 20000
 #define GENERATION  1

@@ -182,7 +182,7 @@ static rg_status find_room(rg__image *c)
     for (uint32_t i = 0; i < c->pieces; i++) {
         c->piece[i].at = c->bytes;
         if (c->piece[i].is_ours)
-            c->bytes += rg__vault_stride(c->piece[i].end - c->piece[i].begin);
+            c->bytes += rg__page_round(c->piece[i].end - c->piece[i].begin);
     }
     const rg_status st = c->bytes > 0 ? get_memory(c) : RG_OK;
     for (uint32_t i = 0; i < c->pieces && st == RG_OK; i++)
@@ -266,16 +266,16 @@ bool rg__image_fill(rg__image *c, int vault_slot, rg__commit_id id)
 static uint64_t hash_of(const rg__image *c, const rg__image_piece *p,
                         size_t begin, size_t end)
 {
-    rg__hash hash;
+    rg__sum sum;
     const rg__vault_buffer *b = &c->task->a->store->buffer[p->buffer];
     if (begin == end && !b->is_local)
         return 0;
     const rg__cell head = {.bytes = p->end - p->begin};
-    rg__hash_begin_named(&hash, b->name);
+    rg__sum_begin(&sum, b->name, 0, NULL);
     if (b->is_local)
-        rg__hash_update(&hash, &head, sizeof head);
-    rg__hash_update(&hash, c->memory + p->at + (begin - p->begin), end - begin);
-    return rg__hash_value(&hash);
+        rg__sum_update(&sum, &head, sizeof head);
+    rg__sum_update(&sum, c->memory + p->at + (begin - p->begin), end - begin);
+    return rg__sum_end(&sum);
 }
 
 static uint64_t sum_of_piece(const rg__image *c, const rg__part *part)

@@ -79,12 +79,12 @@ static bool walk_on(rg__chunk *p)
 {
     while (p->at == p->end) {
         if (p->end != 0)
-            p->sum += rg__hash_value(&p->hash);
+            p->sum += rg__sum_end(&p->slice);
         p->at = p->end = 0;
         if (++p->buffer >= p->buffers)
             return false;
         slice_of(buffer_of(p), &p->what, &p->at, &p->end);
-        rg__hash_begin_named(&p->hash, buffer_of(p)->name);
+        rg__sum_begin(&p->slice, buffer_of(p)->name, 0, NULL);
     }
     return true;
 }
@@ -101,7 +101,7 @@ static uint64_t behind_head(const rg__chunk *p)
 
 static void walked(rg__chunk *p, const void *bytes, size_t n)
 {
-    rg__hash_update(&p->hash, bytes, n);
+    rg__sum_update(&p->slice, bytes, n);
     p->at += n;
     p->bytes += n;
     p->end += behind_head(p);

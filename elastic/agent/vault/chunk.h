@@ -46,8 +46,8 @@ typedef struct rg__chunk {
     /* the walk over its bytes */
     int buffer;     /* in that order */
     size_t at, end; /* left of its slice */
-    rg__hash hash;  /* of the slice */
-    uint64_t sum;   /* of its numbers and the slices before */
+    rg__sum slice;
+    uint64_t sum; /* of its numbers and the slices before */
     uint64_t expected;
     bool is_under_way;
     uint64_t bytes; /* that have gone or come over this connection */

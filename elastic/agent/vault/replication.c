@@ -353,7 +353,7 @@ static size_t sweep_buffer(const rg__agent *a, const rg__proposal *p,
         if (i < count)
             rg__shard_place(b->is_local, b->bytes, b->align, i, count, &begin,
                             &end);
-        const size_t first = rg__vault_stride(kept);
+        const size_t first = rg__page_round(kept);
         const size_t from = first > at ? first : at;
         const size_t to = begin / RG__PAGE_BYTES * RG__PAGE_BYTES;
         if (from < to)

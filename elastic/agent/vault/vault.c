@@ -163,7 +163,7 @@ uint64_t rg__vault_shard_bytes(const rg__agent *a)
 {
     struct stat info;
     const uint64_t rest =
-        rg__vault_stride(sizeof(rg__vault)) + replicated_bytes(a);
+        rg__page_round(sizeof(rg__vault)) + replicated_bytes(a);
     if (fstat(a->store->fd, &info) != 0)
         return 0;
     const uint64_t all = (uint64_t)info.st_blocks * 512;
@@ -364,7 +364,7 @@ static rg__vault_buffer *find_buffer(rg__agent *a, const char *name)
 static uint64_t next_place(const rg__agent *a, const rg__vault_buffer *b)
 {
     const uint64_t unit = room_of(b) < HUGE_BYTES ? RG__PAGE_BYTES : HUGE_BYTES;
-    uint64_t end = rg__vault_stride(sizeof(rg__vault));
+    uint64_t end = rg__page_round(sizeof(rg__vault));
     for (int i = 0; i < a->store->buffers; i++) {
         const rg__vault_buffer *other = &a->store->buffer[i];
         const uint64_t behind =

@@ -1056,7 +1056,8 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
 /* Run fn elastically: wait for a place in a generation, bring registered memory
  * to the commit from which the job resumes, and call fn; do the same again
  * after every change of membership, until fn has returned RG_OK on all ranks.
- * Collective over the job.
+ * Collective over the job. Registered memory belongs to Regroup until fn is
+ * called: a worker that joins copies a commit into it while others train.
  *
  * RG_OK: the job is done. Ranks, sets and rg_world stay those of the last
  * generation, and collectives work until members call rg_finalize or end: then
