@@ -210,7 +210,7 @@ static rg_status end_turn(rg_state *state, rg_status st)
     return judge(state, st);
 }
 
-#define SPARE_NS (1000 * RG__MS)
+#define SPARE_NS (100 * RG__MS)
 
 /* A worker without a place copies a commit ahead, and when it is about to get
  * one follows those that others make until then. */
