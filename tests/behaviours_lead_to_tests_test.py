@@ -1,5 +1,5 @@
 """Each row of behaviours.md leads to a test that is there, or says in words
-why it has none; and B1 to B50 all have a row.
+why it has none; and B1 to B50, F1 to F13 all have a row.
 
 Covers: behaviours.md"""
 import glob
@@ -8,14 +8,15 @@ import re
 import sys
 
 TESTS = os.path.join(os.environ["REGROUP_SOURCE"], "tests")
-LAST = 50
+LAST = {"B": 50, "F": 13}
 faults = []
 
 
 def numbers(cell):
     """Of "B21, B22" or "B32 to B36"."""
-    found = [int(number) for number in re.findall(r"B(\d+)", cell)]
-    return range(found[0], found[-1] + 1) if " to " in cell else found
+    found = [int(number) for number in re.findall(r"[BF](\d+)", cell)]
+    all_of = range(found[0], found[-1] + 1) if " to " in cell else found
+    return [f"{cell[0]}{number}" for number in all_of]
 
 
 def look(behaviour, leads, words):
@@ -32,12 +33,12 @@ with open(os.path.join(TESTS, "behaviours.md"), encoding="utf-8") as page:
 words = re.findall(r'^"(\w+)" is|"(\w+)" is\s', text)
 words = [word for pair in words for word in pair if word]
 words += ["the same", "no device memory", "none: "]
-rows = re.findall(r"^\| (B[^|]*|) \|([^|]*)\|([^|]*)\|$", text, re.M)
+rows = re.findall(r"^\| ([BF][^|]*|) \|([^|]*)\|([^|]*)\|$", text, re.M)
 told = [number for row in rows for number in numbers(row[0]) if row[0]]
 for row in rows:
     look(row[0] or row[1].strip(), row[2], words)
 look("the head", text.split("| |")[0], ())
-faults += [f"B{number} has no row" for number in range(1, LAST + 1)
-           if number not in told]
+faults += [f"{kind}{number} has no row" for kind, last in LAST.items()
+           for number in range(1, last + 1) if f"{kind}{number}" not in told]
 print("\n".join(faults))
 sys.exit(1 if faults else 0)

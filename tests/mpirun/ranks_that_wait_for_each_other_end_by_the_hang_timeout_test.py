@@ -1,12 +1,16 @@
 """A rank that waits for a message which never comes, and so all others, in calls
 of MPI: the launch is reported after REGROUP_STALL, in the log and the status,
 and with --hang-timeout another launch follows from the last commit. Launches
-that hang at the same step again and again end the job. The flag needs --mpi.
+that hang at the same step again and again end the job. Ranks that are paused
+(Ctrl-Z) do not hang. The flag needs --mpi.
 
 Covers: hang.c cli/launch.c
 """
 
+import os
+import signal
 import subprocess
+import time
 
 from house import REGROUP, UNTIL_FINISH, Job, claim, main, until
 from mpijob import (MPI_ENV, SOLVER, check_value, launches, need_solver,
@@ -48,6 +52,21 @@ def ends_the_job():
         claim("2 launches have ended at step 0" in job.text(), "why")
 
 
+def pause_is_no_hang():
+    with Job(["--mpi", "-n", "2", "--hang-timeout", "1s"],
+             [SOLVER, UNTIL_FINISH[1]], env=MPI_ENV) as job:
+        job.wait_step(10)
+        os.kill(job.process.pid, signal.SIGTSTP)
+        until(lambda: (job.status() or {}).get("phase") == "paused", 20,
+              "the ranks are stopped")
+        at, end = job.step(), time.monotonic() + 2.5
+        until(lambda: time.monotonic() > end, 5, "it lasts")
+        os.kill(job.process.pid, signal.SIGCONT)
+        job.wait_step(at + 5)
+        job.finish()
+        claim(len(launches(job)) == 1, f"{launches(job)}")
+
+
 def needs_mpi():
     got = subprocess.run([REGROUP, "run", "-n", "2", "--hang-timeout", "5s",
                           "true"], capture_output=True, text=True,
@@ -61,6 +80,7 @@ def test():
     needs_mpi()
     is_launched_again()
     ends_the_job()
+    pause_is_no_hang()
 
 
 main(test)

@@ -60,7 +60,10 @@ static void look(void *arg)
 {
     rg__agent *a = arg;
     const uint64_t now = rg__now_ns(), hang = a->params->hang_ms * RG__MS;
-    uint64_t took, last = is_in_world(a) ? last_step_ns(a, now, &took) : 0;
+    uint64_t took, last;
+    if (a->is_paused) /* its end is a beginning */
+        a->launches->world_ns = now;
+    last = is_in_world(a) ? last_step_ns(a, now, &took) : 0;
     if (last == 0) {
         rg__wait_end(a, RG__WAIT_STEP, 0);
         return;
