@@ -7,7 +7,8 @@ ended its first collective?
 
 Hosts are network namespaces with an agent each (root is needed), and each world
 is hosts x ranks. In turns a rank is killed, at a random moment, of a job of
-Regroup's and of a bare `until mpirun ...; do :; done`, which keeps no state.
+Regroup's and of a bare `until mpirun ...; do :; done`, which keeps no state;
+the other one takes few steps meanwhile, as waiting ranks of some MPIs spin.
 A kill's time ends when the last rank has ended its first collective. Other
 kinds are killed of a job of Regroup's alone: the MPI's daemon on a host, mpirun
 itself, a whole host, where a spare one takes its ranks, and some process of a
@@ -191,6 +192,17 @@ class Stamps:
                 part: max(one[part] for one in of.values())
                 for part in seen}, "pids": list(of)})
             del self.of[launch]
+
+    @contextlib.contextmanager
+    def resting(self):
+        """The job takes few steps, since it is another one's turn."""
+        name = self.path + ".rests"
+        with open(name, "w", encoding="ascii"):
+            pass
+        try:
+            yield
+        finally:
+            os.unlink(name)
 
     def wait(self, count, alive):
         """The newest launch, once there are so many."""
@@ -470,8 +482,10 @@ def measure_beside_bare(flags, flavour, n, slots, rng):
         with Job(flags, hosts, hosts.names[:n], flavour, slots) as job, \
                 Bare(flags, hosts, hosts.names[n:], flavour, slots) as loop:
             for _ in range(flags.kills):
-                ours.append(kill_one(job, "rank", rng))
-                bare.append(kill_one(loop, "rank", rng))
+                with loop.stamps.resting():
+                    ours.append(kill_one(job, "rank", rng))
+                with job.stamps.resting():
+                    bare.append(kill_one(loop, "rank", rng))
             lost = job.stamps.lost
     name = f"{flavour} {n}x{slots}"
     return [row_of(f"{name} rank", ours, Job, lost),

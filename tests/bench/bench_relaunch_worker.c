@@ -16,7 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PAUSE_NS 5000000
+#define REST_NS  100000000
+
 static int out, steps, rank = -1;
+static char rests[4096];
 static const char *launch = "-";
 
 static uint64_t now(void)
@@ -81,11 +85,13 @@ static uint64_t resume(rg_state *state)
     return step;
 }
 
-/* Until a rank is lost; state NULL: none. */
+/* Until a rank is lost; state NULL: none. While it is another job's turn, and
+ * FILE.rests there, a step is rare: some MPIs' ranks spin in each. */
 static void work(MPI_Comm comm, rg_state *state, uint64_t from)
 {
-    int64_t mine = 1, all = 0;
+    int64_t all = 0;
     for (uint64_t step = from;;) {
+        const int64_t mine = access(rests, F_OK) == 0;
         if (MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, comm) !=
             MPI_SUCCESS)
             return;
@@ -98,7 +104,8 @@ static void work(MPI_Comm comm, rg_state *state, uint64_t from)
         step++;
         if (pwrite(steps, &step, sizeof step, 0) != sizeof step)
             exit(1);
-        nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = all > 0 ? REST_NS : PAUSE_NS},
+                  NULL);
     }
 }
 
@@ -109,6 +116,7 @@ int main(int argc, char **argv)
     rg_state *state = NULL;
     const size_t bytes = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     void *memory = bytes > 0 ? calloc(1, bytes) : NULL;
+    snprintf(rests, sizeof rests, "%s.rests", argc > 1 ? argv[1] : "");
     out = argc > 2 ? open(argv[1], O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
     if (out < 0 || memory == NULL)
         return 2;
