@@ -45,7 +45,7 @@ static void note_long(rg__engine *e)
  * thread that sleeps on the bell has been handed everything in flight. */
 void rg__engine_wake(rg__engine *e, uint64_t bytes)
 {
-    if (atomic_load(&e->in_flight) == 0)
+    if (atomic_load(&e->in_flight) == 0 || atomic_load(&e->is_left_alone))
         return;
     atomic_thread_fence(memory_order_seq_cst); /* against sleep_on_wake */
     if (atomic_load(&e->helpers) != 0)
@@ -251,6 +251,8 @@ static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
 static bool lingers(rg__engine *e)
 {
     const uint32_t starts = atomic_load(&e->starts);
+    if (atomic_load(&e->is_left_alone))
+        return false;
     if (starts != e->starts_seen) {
         e->starts_seen = starts;
         e->linger = LINGER_ROUNDS;

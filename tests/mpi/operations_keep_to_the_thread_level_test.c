@@ -1,7 +1,9 @@
 /* MPI is called by the threads that its level allows, and only by them. Every
- * call that an operation makes comes through here.
+ * call that an operation makes comes through here. The Regroup thread, where it
+ * is none of them, is not woken.
  *
- * Covers: mpi/world.c mpi_comm.c */
+ * Covers: mpi/world.c mpi_comm.c sleep.c */
+#include <dirent.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +13,8 @@
 #include "tests/mpi/mpi_check.h"
 
 #define THREADS 8
+#define LONG    ((uint64_t)32768) /* elements */
+#define ROUNDS  100
 
 static rg_ctx *ctx;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -125,6 +129,49 @@ static void progresses_alone(void)
     CHECK_OK(rg_wait(&req, 0));
 }
 
+/* Of the Regroup thread of this process. */
+static long sleeps(void)
+{
+    char path[80], name[32] = "";
+    long found = -1;
+    DIR *all = opendir("/proc/self/task");
+    for (const struct dirent *one; (one = readdir(all)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/self/task/%.16s/status",
+                 one->d_name);
+        FILE *status = fopen(path, "r");
+        if (status == NULL)
+            continue;
+        char line[128];
+        while (fgets(line, sizeof line, status) != NULL) {
+            sscanf(line, "Name: %31s", name);
+            if (strcmp(name, "regroup") == 0)
+                sscanf(line, "voluntary_ctxt_switches: %ld", &found);
+        }
+        fclose(status);
+    }
+    closedir(all);
+    CHECK(found >= 0);
+    return found;
+}
+
+/* Where it may not call MPI, nothing that is started wakes the Regroup thread:
+ * not even what it would be woken for in any state. */
+static void wakes_no_thread(void)
+{
+    static float data[LONG], sum[LONG];
+    rg_req *req = NULL;
+    const long before = sleeps();
+    for (int i = 0; i < ROUNDS; i++) {
+        CHECK_OK(rg_allreduce_start(rg_world(ctx), data, sum, LONG, RG_F32,
+                                    RG_SUM, NULL, &req));
+        pause_ms(2);
+        CHECK_OK(rg_wait(&req, -1));
+    }
+    const long woken = sleeps() - before;
+    if (woken > ROUNDS / 10)
+        CHECK_FAIL("woken %ld times in %d operations", woken, ROUNDS);
+}
+
 /* A caller that only polls looks at deadlines itself, where no other may call
  * MPI. */
 static void deadline_passes_for_a_polling_caller(void)
@@ -160,8 +207,10 @@ int main(int argc, char **argv)
         SKIP("this MPI has not got that thread level");
     CHECK_OK(rg_init(NULL, &ctx));
     one_waits_late();
-    if (level != MPI_THREAD_MULTIPLE)
+    if (level != MPI_THREAD_MULTIPLE) {
         CHECK_EQ(others_called(), 0);
+        wakes_no_thread();
+    }
     if (level == MPI_THREAD_MULTIPLE)
         progresses_alone();
     elsewhere(level >= MPI_THREAD_SERIALIZED ? RG_OK : RG_ERR_INVALID);
