@@ -21,9 +21,11 @@ typedef enum memory { ORDINARY, SHARED, MIXED, MEMORIES } memory;
 
 static const rg_type types[] = {RG_U8, RG_I32, RG_I64, RG_F32, RG_F64};
 
+#define VALUES 23 /* before they repeat */
+
 static int64_t value(int rank, uint64_t i)
 {
-    return (int64_t)((i * 7 + (uint64_t)rank * 13) % 23) + rank - 2;
+    return (int64_t)((i * 7 + (uint64_t)rank * 13) % VALUES) + rank - 2;
 }
 
 static void store(rg_type type, void *at, uint64_t i, int64_t v)
@@ -118,10 +120,21 @@ static void check_guard(const char *at, uint64_t bytes)
         CHECK_EQ(at[bytes + (uint64_t)i], GUARD);
 }
 
+/* The first `period` bytes over and over: in long copies, which sanitizers look
+ * at as a whole. */
+static void repeat(char *at, uint64_t period, uint64_t bytes)
+{
+    for (uint64_t done = period, now = 0; done < bytes; done += now) {
+        now = done < bytes - done ? done : bytes - done;
+        memcpy(at + done, at, now);
+    }
+}
+
 static void fill(const world *w, rg_type type, void *at, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count && i < VALUES; i++)
         store(type, at, i, value(w->index, i));
+    repeat(at, VALUES * rg_type_size(type), count * rg_type_size(type));
 }
 
 static void reduce_once(world *w, buffers b, rg_type type, rg_op op,
@@ -178,8 +191,9 @@ static void gather_once(world *w, buffers b, uint64_t n, int how)
     char *place[3] = {b.send, b.recv, b.recv + (uint64_t)w->index * n};
     char *send = place[how];
     memset(b.recv, 99, n * (uint64_t)w->n);
-    for (uint64_t i = 0; i < n; i++)
-        send[i] = (char)(w->index + 1 + (int)(i % PERIOD));
+    for (uint64_t i = 0; i < n && i < PERIOD; i++)
+        send[i] = (char)(w->index + 1 + (int)i);
+    repeat(send, PERIOD, n);
     guard(b.recv, n * (uint64_t)w->n);
     CHECK_OK(rg_allgather(rg_world(w->ctx), send, b.recv, n, RG_U8));
     check_guard(b.recv, n * (uint64_t)w->n);
