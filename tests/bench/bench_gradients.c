@@ -13,7 +13,9 @@
  *
  * For each: the time to reduce all tensors when they are ready at once, and the
  * exposed time, that is what a step takes longer than its backward, which
- * sleeps between tensors. Before each step all tensors are written; a time is
+ * sleeps between tensors; after: the part of it behind the backward of the last
+ * rank, whereas the rest is ranks that end theirs at different times, and calls
+ * of rg_reducer_ready. Before each step all tensors are written; a time is
  * the maximum of all ranks. wrong: elements that are not the sum. barrier: the
  * shortest of some in each round, the least and the greatest of all rounds: it
  * tells whether the ranks' processors shared a cache. */
@@ -189,8 +191,14 @@ static double sleep_for(double *due, double backward_ms, int i)
     return now_ms() - begin;
 }
 
-/* What the step took beyond its sleep. */
-static double step(way w, double backward_ms)
+static double greatest(double mine)
+{
+    MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return mine;
+}
+
+/* What the step took beyond its sleep, and (*after_p) behind all backwards. */
+static double step(way w, double backward_ms, double *after_p)
 {
     rg_reducer *r = w == VIEWS ? of_views : w == COPIED ? of_copies : NULL;
     double due = 0, slept = 0;
@@ -203,13 +211,14 @@ static double step(way w, double backward_ms)
         if (r != NULL)
             need(rg_reducer_ready(r, i));
     }
+    const double backward = now_ms() - begin;
     if (r != NULL)
         need(rg_reducer_finish(r));
     else
         reduce_after(w);
-    double took = now_ms() - begin - slept;
-    MPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return took;
+    const double whole = now_ms() - begin;
+    *after_p = greatest(whole) - greatest(backward);
+    return greatest(whole - slept);
 }
 
 static double shortest_barrier_us(void)
@@ -232,14 +241,15 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print_row(way w, double *at_once, double *exposed, int rounds,
-                      uint64_t wrong)
+static void print_row(way w, double *at_once, double *exposed, double *after,
+                      int rounds, uint64_t wrong)
 {
     qsort(at_once, (size_t)rounds, sizeof *at_once, compare);
     qsort(exposed, (size_t)rounds, sizeof *exposed, compare);
-    printf("%-8s %9.2f %9.2f %9.2f %9.2f %6llu\n", names[w],
+    qsort(after, (size_t)rounds, sizeof *after, compare);
+    printf("%-8s %9.2f %9.2f %9.2f %9.2f %9.2f %6llu\n", names[w],
            at_once[rounds / 10], at_once[rounds / 2], exposed[rounds / 10],
-           exposed[rounds / 2], (unsigned long long)wrong);
+           exposed[rounds / 2], after[rounds / 2], (unsigned long long)wrong);
 }
 
 static void make_buffers(void)
@@ -274,6 +284,7 @@ static const char *flag(int argc, char **argv, const char *name,
 int main(int argc, char **argv)
 {
     static double at_once[WAYS][ROUNDS_MAX], exposed[WAYS][ROUNDS_MAX];
+    static double after[WAYS][ROUNDS_MAX];
     uint64_t wrong[WAYS] = {0};
     const int asked = atoi(flag(argc, argv, "--rounds", "20"));
     const int rounds = asked < 1 ? 1 : asked > ROUNDS_MAX ? ROUNDS_MAX : asked;
@@ -299,11 +310,12 @@ int main(int argc, char **argv)
         near = barrier < near ? barrier : near;
         far = k >= 0 && barrier > far ? barrier : far;
         for (int w = 0; w < WAYS; w++) {
+            const int at = k < 0 ? 0 : k;
             write_all((way)w);
-            at_once[w][k < 0 ? 0 : k] = step((way)w, 0);
+            at_once[w][at] = step((way)w, 0, &after[w][at]);
             wrong[w] += count_wrong((way)w);
             write_all((way)w);
-            exposed[w][k < 0 ? 0 : k] = step((way)w, backward);
+            exposed[w][at] = step((way)w, backward, &after[w][at]);
         }
     }
     const double before = cpu_ms();
@@ -311,11 +323,12 @@ int main(int argc, char **argv)
     const double idle = cpu_ms() - before;
     if (rank == 0) {
         printf("# %s: %d tensors, %.1f MB, np %d, backward %.0f ms, %d "
-               "rounds\n# way         p10    median  exposed    median  "
-               "wrong (ms)\n",
+               "rounds\n# way         p10    median  exposed    median     "
+               "after  wrong (ms)\n",
                model, tensors, (double)total * 4e-6, size, backward, rounds);
         for (int w = 0; w < WAYS; w++)
-            print_row((way)w, at_once[w], exposed[w], rounds, wrong[w]);
+            print_row((way)w, at_once[w], exposed[w], after[w], rounds,
+                      wrong[w]);
         printf("# barrier: %.2f to %.2f us\n# idle for 500 ms: %.2f ms of "
                "CPU\n",
                near, far, idle);
