@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """bench_python: what a call from Python costs, beside the same call in C.
 
-  bench_python [-n WORKERS] [--turns T] [--seconds S] [--torch]
+  bench_python [-n WORKERS] [--turns T] [--seconds S] [--torch | --ddp]
 
 In each turn, in one world: C, Python with its compiled part, and Python alone
 (ctypes). Rows are microseconds, the least of the turns: an allreduce of 8 bytes
 in place, 160 arrays of 4 KiB one by one, as a group, and one flat buffer of as
-many bytes. --torch: tensors instead of arrays of numpy.
+many bytes. --torch: tensors instead of arrays of numpy. --ddp: instead of all
+these, backward of ResNet-50's parameters in DDP over the backend "regroup", in
+DDP over gloo, and without DDP: medians of milliseconds.
 """
 
 import argparse
@@ -28,6 +30,7 @@ def asked():
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--ddp", action="store_true")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -123,9 +126,73 @@ def in_python(rows, ctx, made, how):
     rows.add(f"one by one, {how}", timed(one_by_one))
 
 
+# ------------------------------------------------------------- DDP and gloo
+
+def resnet50():
+    """Its parameters' elements, as in bench_gradients.c."""
+    found, last, width = [64 * 3 * 49, 64, 64], 64, 64
+
+    def convolution(into, out, side):
+        found.extend([into * out * side * side, out, out])
+    for blocks in (3, 4, 6, 3):
+        for block in range(blocks):
+            convolution(last, width, 1)
+            convolution(width, width, 3)
+            convolution(width, 4 * width, 1)
+            if block == 0:
+                convolution(last, 4 * width, 1)
+            last = 4 * width
+        width *= 2
+    return [*found, 2048 * 1000, 1000]
+
+
+def ddp(given):
+    import statistics
+
+    import regroup.torch
+    import torch
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    dist.init_process_group("regroup", init_method="regroup://")
+    parallel = torch.nn.parallel.DistributedDataParallel
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.all = torch.nn.ParameterList(
+                [torch.nn.Parameter(torch.ones(n)) for n in resnet50()])
+
+        def forward(self):
+            return sum(one.sum() for one in self.all) * (dist.get_rank() + 1)
+
+    models = {"regroup": parallel(Model()), "gloo": parallel(
+        Model(), process_group=dist.new_group(backend="gloo")),
+        "none": Model()}
+    took = {name: [] for name in models}
+    for turn in range(given.turns + 1):  # the first one warms up
+        for name, model in models.items():
+            for _ in range(3):
+                model.zero_grad(set_to_none=True)
+                dist.barrier()
+                begin = time.perf_counter()
+                model().backward()
+                if turn:
+                    took[name].append(time.perf_counter() - begin)
+            if name != "none":
+                mean = next(model.parameters()).grad[0].item()
+                assert mean == (given.n + 1) / 2, mean
+    if dist.get_rank() == 0:
+        for name, seconds in took.items():
+            print(f"DDP, {name:20} {statistics.median(seconds) * 1e3:10.2f} ms",
+                  flush=True)
+
+
 def work(given):
     import regroup
     from regroup import _sets
+    if given.ddp:
+        ddp(given)
+        return
     *made, places = arrays(given)
     with regroup.init() as ctx:
         rows, fast = Rows(ctx.world, given.seconds), _sets.fast
