@@ -9,8 +9,8 @@
  * late.
  *
  * Registered memory is the commit's to change only if etcd has on record that
- * there is a commit, and if the worker is no member of the world: then the vault
- * has commits of a later generation than its own. */
+ * there is a commit, and if the worker is no member of the world: then the
+ * vault has commits of a later generation than its own. */
 #include "elastic/state/state.h"
 
 #include <stdlib.h>

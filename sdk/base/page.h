@@ -26,11 +26,10 @@
  * count-1 are all complete with that id and that count; it also holds the
  * shards that are complete with that id. A commit that came from another host
  * has that host's pieces. `sum` is the hash of the part's own numbers, id
- * included, plus the hashes of the slices' blocks, each named by its buffer and
- * place (rg__sum in hash.h): so bytes under the id of another commit are damaged
- * bytes. Local ranks write
- * their own places of the table of shards, the agent those from
- * RG__HOST_SLOTS_MAX on. */
+ * included, plus the hashes of the slices' blocks, each named by its buffer
+ * and place (rg__sum in hash.h): so bytes under the id of another commit are
+ * damaged bytes. Local ranks write their own places of the table of shards, the
+ * agent those from RG__HOST_SLOTS_MAX on. */
 #ifndef RG_BASE_PAGE_H
 #define RG_BASE_PAGE_H
 

@@ -1,8 +1,8 @@
 /* A program makes and gives back 3,000 sets, two thirds of them from
  * communicators (of all ranks, and of one), which leaks nothing, and then holds
- * 2,000 at once, half of them from a communicator, and uses all of them. Where MPI has fewer
- * communicators left (MPICH: 2048 in all), that is said on all ranks, and what
- * lives goes on.
+ * 2,000 at once, half of them from a communicator, and uses all of them. Where
+ * MPI has fewer communicators left (MPICH: 2048 in all), that is said on all
+ * ranks, and what lives goes on.
  *
  * Covers: mpi_comm.c mpi/program.c among.c */
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* The CSV: a line for each metric of a step. Between writes it consists of whole
- * lines; the next writer removes a half line that a killed one has left. */
+/* The CSV: a line for each metric of a step. Between writes it consists of
+ * whole lines; the next writer removes a half line that a killed one has
+ * left. */
 #include "elastic/agent/scalars/scalars_parts.h"
 
 #include <errno.h>
