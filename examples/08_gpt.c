@@ -132,7 +132,7 @@ static rg_status make_reducer(job *j)
     rg_status st = rg_reducer_create(rg_world(j->ctx), &params, &j->reducer);
     void *at = NULL;
     for (int k = 0; k <= TENSORS && st == RG_OK; k++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "tensor%d", k);
         st = rg_reducer_add(j->reducer, k < TENSORS ? name : "loss", NULL,
                             k < TENSORS ? (uint64_t)size_of(k) : 1, RG_F64,
