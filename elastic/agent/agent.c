@@ -120,6 +120,12 @@ static void follow_view_moved(rg__agent *a)
         start_working(a);
 }
 
+static void follow_offered(rg__agent *a)
+{
+    if (rg__view_read(a, a->mirror, &a->view) == RG_OK)
+        follow_view_moved(a);
+}
+
 /* The keys under it are gone. */
 static void follow_lease_renewed(rg__agent *a)
 {
@@ -409,6 +415,8 @@ const rg__events rg__agent_events = {
     .agent_asked = follow_agent_asked,
     .beats_sent = follow_beats_sent,
     .host_acked = rg__ack_hear,
+    .host_offers = rg__offer_hear,
+    .offered = follow_offered,
     .host_aborted = follow_host_aborted,
     .round_over = follow_round_over,
     .host_missed = follow_host_missed,

@@ -40,7 +40,8 @@
     X(is_done)                                                                 \
     X(departure)                                                               \
     X(is_paused)                                                               \
-    X(spec)
+    X(spec)                                                                    \
+    X(offered)
 
 /* All of the agent's other records hang on it. */
 typedef struct saved_agent {

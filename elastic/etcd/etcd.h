@@ -51,6 +51,8 @@ void rg__etcd_destroy(rg__etcd *etcd);
 /* false after about a second without an answer, or in which etcd has taken no
  * writes; why is the last cause. */
 bool rg__etcd_is_up(const rg__etcd *etcd);
+/* And nothing has failed or was refused since the last answer. */
+bool rg__etcd_is_sound(const rg__etcd *etcd);
 /* It answers, but takes no writes: its database is full, for example. */
 bool rg__etcd_is_refusing(const rg__etcd *etcd);
 /* What it does while it is away: "does not answer" or "takes no writes". */

@@ -119,6 +119,12 @@ bool rg__etcd_is_up(const rg__etcd *etcd)
     return !etcd->is_silent && !etcd->is_refusing;
 }
 
+bool rg__etcd_is_sound(const rg__etcd *etcd)
+{
+    return rg__etcd_is_up(etcd) && etcd->why[0] == '\0' &&
+           !rg__timer_is_set(etcd->refusing);
+}
+
 bool rg__etcd_is_refusing(const rg__etcd *etcd)
 {
     return etcd->is_refusing && !etcd->is_silent;

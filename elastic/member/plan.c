@@ -482,6 +482,8 @@ static rg_status propose(const look *l, members *list)
     p->generation = l->s->cur.generation + 1;
     p->from = l->decided != NULL ? l->decided->generation : 0;
     p->is_announced = l->decided != NULL && !is_broken(l, l->decided);
+    p->token = l->s->leader_token;
+    p->cur = l->s->cur.mod_revision;
     random_op(p->op);
     p->kind = find_cause(l, list, p->cause);
     p->launch = l->c->is_mpi ? l->s->mpirun.number : 0;

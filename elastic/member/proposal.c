@@ -94,10 +94,11 @@ char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base)
     const int members = base != NULL ? base->size : 0;
     const int hosts = base != NULL ? base->host_count : 0;
     json_t *j = json_pack(
-        "{s:I,s:s,s:s,s:s,s:b,s:b,s:I,s:o,s:o}", "from", (json_int_t)p->from,
-        "op", p->op, "cause", p->cause, "kind", rg__cause_kind_name(p->kind),
-        "announced", p->is_announced, "awaited", p->is_awaited, "launch",
-        (json_int_t)p->launch, "members",
+        "{s:I,s:I,s:I,s:s,s:s,s:s,s:b,s:b,s:I,s:o,s:o}", "from",
+        (json_int_t)p->from, "leader", (json_int_t)p->token, "cur",
+        (json_int_t)p->cur, "op", p->op, "cause", p->cause, "kind",
+        rg__cause_kind_name(p->kind), "announced", p->is_announced, "awaited",
+        p->is_awaited, "launch", (json_int_t)p->launch, "members",
         list_json(&member_list, p, p->size, base, members), "hosts",
         list_json(&host_list, p, p->host_count, base, hosts));
     if (j != NULL && base != NULL)
@@ -241,6 +242,8 @@ bool rg__proposal_read(const json_t *j, const rg__snapshot *snap,
     const rg__proposal *base = NULL;
     p->from = (uint64_t)json_integer_value(json_object_get(j, "from"));
     p->base = (uint64_t)json_integer_value(json_object_get(j, "base"));
+    p->token = json_integer_value(json_object_get(j, "leader"));
+    p->cur = json_integer_value(json_object_get(j, "cur"));
     p->is_announced = json_is_true(json_object_get(j, "announced"));
     p->is_awaited = json_is_true(json_object_get(j, "awaited"));
     p->launch = (uint64_t)json_integer_value(json_object_get(j, "launch"));
@@ -255,6 +258,19 @@ bool rg__proposal_read(const json_t *j, const rg__snapshot *snap,
                          json_object_get(j, "cause")) &&
            read_members(json_object_get(j, "members"), base, p) &&
            read_hosts(json_object_get(j, "hosts"), base, p) && fits_together(p);
+}
+
+bool rg__proposal_parse(const char *text, size_t bytes,
+                        const rg__snapshot *snap, rg__proposal *p)
+{
+    json_error_t error;
+    json_t *j = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    *p = (rg__proposal){0};
+    const bool is_right = j != NULL && rg__proposal_read(j, snap, p);
+    if (!is_right)
+        rg__proposal_free(p);
+    json_decref(j);
+    return is_right;
 }
 
 void rg__proposal_free(rg__proposal *p)

@@ -483,9 +483,9 @@ char *rg__ack_text(const rg__ack *ack)
     for (int i = 0; i < ack->count; i++)
         json_array_append_new(held, held_json(&ack->held[i]));
     return rg__json_text(
-        json_pack("{s:o,s:o,s:I,s:o,s:i}", "id", rg__hex_json(ack->id), "held",
-                  held, "step", (json_int_t)ack->step, "loaded",
-                  rg__hex_json(ack->loaded), "source", ack->source));
+        json_pack("{s:o,s:s,s:o,s:I,s:o,s:i}", "id", rg__hex_json(ack->id),
+                  "op", ack->op, "held", held, "step", (json_int_t)ack->step,
+                  "loaded", rg__hex_json(ack->loaded), "source", ack->source));
 }
 
 static bool read_ack(const json_t *j, rg__ack *ack)
@@ -496,6 +496,7 @@ static bool read_ack(const json_t *j, rg__ack *ack)
     ack->source = (int)json_integer_value(json_object_get(j, "source"));
     if (n > RG__VAULT_SLOTS ||
         !rg__id_read(json_object_get(j, "id"), &ack->id) ||
+        !rg__text_read(ack->op, sizeof ack->op, json_object_get(j, "op")) ||
         !rg__hex_read(json_object_get(j, "loaded"), &ack->loaded))
         return false;
     bool is_good = true;

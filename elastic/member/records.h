@@ -51,7 +51,7 @@
  * behind 0.1.0, with totals in decisions, hashes in claims and jobs on one
  * host. An agent that knows another format is refused before it reads anything.
  */
-#define RG__META_FORMAT 3
+#define RG__META_FORMAT 4
 
 typedef struct rg__meta {
     char uuid[33];
@@ -151,7 +151,9 @@ typedef struct rg__proposal {
     uint64_t generation;
     uint64_t from; /* the generation decided before it, 0: none */
     uint64_t base; /* in etcd: how it differs from that one; 0: all of it */
-    char op[33];   /* random: whose txn it was */
+    int64_t token, cur; /* planned from: create_revision of all/leader, and
+                           mod_revision of all/cur */
+    char op[33];        /* random: whose txn it was */
     char cause[RG__CAUSE_MAX];
     rg__cause_kind kind;
     bool is_announced;
@@ -214,6 +216,7 @@ typedef struct rg__held {
 typedef struct rg__ack {
     uint64_t generation;
     uint64_t id; /* of the host, its incarnation */
+    char op[33]; /* of the proposal: an offer may have its number as well */
     rg__held held[RG__VAULT_SLOTS];
     int count;
     uint64_t step;   /* the most steps that a worker here had ended */
@@ -390,6 +393,11 @@ char *rg__cur_text(const rg__cur *cur);
 /* As the difference to a base, which must be there wherever this is read; NULL:
  * all of it. */
 char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base);
+/* And back, beside the base in the snapshot; the generation is the caller's.
+ * false: it is not ours. */
+bool rg__proposal_parse(const char *text, size_t bytes,
+                        const rg__snapshot *snap, rg__proposal *p);
+void rg__proposal_free(rg__proposal *p);
 /* A base that makes it much shorter; NULL: none, or it is short already. */
 const rg__proposal *rg__proposal_base(const rg__snapshot *snap,
                                       const rg__proposal *p);
@@ -458,6 +466,10 @@ typedef struct rg__key {
 
 /* RG__KEY(CUR), RG__KEY(GEN, generation), RG__KEY(HOST, 0, name) */
 #define RG__KEY(kind, ...) ((rg__key){RG__KEY_##kind, __VA_ARGS__})
+
+/* What is said, and on record only later: a proposal, a host's record in place
+ * of the one that is there, or a reason. false: it is not ours. */
+bool rg__snapshot_lay(rg__snapshot *snap, rg__key key, const char *text);
 
 /* Malloc'd, as is what all keys of that kind begin with. */
 char *rg__record_key(const char *prefix, rg__key key);

@@ -264,16 +264,18 @@ static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
     return false;
 }
 
-static void read_one(rg__snapshot *snap, const rg__key *key, const rg__kv *kv)
+static bool read_one(rg__snapshot *snap, const rg__key *key, const rg__kv *kv)
 {
     json_error_t error;
     json_t *j =
         json_loadb(kv->value, kv->value_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (key == NULL || j == NULL || !add(snap, key, j, kv))
+    const bool is_ours = key != NULL && j != NULL && add(snap, key, j, kv);
+    if (!is_ours)
         rg__log(RG__WARN, "member",
                 "etcd key %s holds something that is not ours; ignored",
                 kv->key);
     json_decref(j);
+    return is_ours;
 }
 
 /* Where to look for the next one of a list that mostly stays as it is. */
@@ -373,12 +375,20 @@ rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
     return RG_OK;
 }
 
+/* Another proposal than the one that it is an ack of has that number. */
+static bool is_ack_of_other(const rg__snapshot *snap, const rg__ack *ack)
+{
+    const rg__proposal *p = rg__snapshot_gen(snap, ack->generation);
+    return p != NULL && strcmp(p->op, ack->op) != 0;
+}
+
 /* They come by datagram, and are in no key. */
 static void keep_acks(rg__snapshot *snap, rg__snapshot *before)
 {
     snap->ack = before->ack;
     for (int i = 0; i < before->acks; i++)
-        if (snap->ack[i].generation < snap->cur.generation)
+        if (snap->ack[i].generation < snap->cur.generation ||
+            is_ack_of_other(snap, &snap->ack[i]))
             rg__ack_free(&snap->ack[i]);
         else
             snap->ack[snap->acks++] = snap->ack[i];
@@ -396,9 +406,34 @@ rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
     return RG_OK;
 }
 
+static void drop_host(rg__snapshot *snap, const char *name)
+{
+    for (int i = 0; i < snap->hosts; i++) {
+        if (strcmp(snap->host[i].name, name) != 0)
+            continue;
+        free(snap->host[i].slot);
+        memmove(&snap->host[i], &snap->host[i + 1],
+                sizeof *snap->host * (size_t)(snap->hosts - i - 1));
+        snap->hosts--;
+    }
+}
+
+bool rg__snapshot_lay(rg__snapshot *snap, rg__key key, const char *text)
+{
+    const rg__kv kv = {.key = "(not on record)",
+                       .value = text,
+                       .value_bytes = text != NULL ? strlen(text) : 0,
+                       .mod_revision = -1};
+    if (key.kind == RG__KEY_HOST)
+        drop_host(snap, key.name);
+    return text != NULL && read_one(snap, &key, &kv);
+}
+
 bool rg__snapshot_add_ack(rg__snapshot *snap, rg__ack *ack)
 {
-    rg__ack *to = grow((void **)&snap->ack, snap->acks, sizeof *to);
+    rg__ack *to = is_ack_of_other(snap, ack)
+                      ? NULL
+                      : grow((void **)&snap->ack, snap->acks, sizeof *to);
     if (to == NULL) {
         rg__ack_free(ack);
         return false;

@@ -225,7 +225,8 @@ static void runs_that_are_none_are_refused(void)
     for (size_t i = 0; i <= sizeof bad / sizeof *bad; i++) {
         char text[256];
         snprintf(text, sizeof text,
-                 "{\"id\":\"00000000000000ab\",\"held\":[[1,5,true,8,[%s]]],"
+                 "{\"id\":\"00000000000000ab\",\"op\":\"\",\"held\":[[1,5,true,"
+                 "8,[%s]]],"
                  "\"step\":1,\"loaded\":\"0000000000000000\",\"source\":0}",
                  i == 0 ? "0,7" : bad[i - 1]);
         rg__ack back;

@@ -81,10 +81,21 @@ PROTOCOL = [
      f"{TWO_WORKERS} F=0 LC=0 AWAY=2 GOES=3 POWER=1 CLEAN=1"),
     ("below min", "one worker is not enough, and the job is given up",
      f"{TWO_WORKERS} MIN=2 F=1 LC=1 AWAY=1 GOES=3 POWER=1"),
+    ("offers", "a proposal is said before it is recorded; two leaders",
+     f"{TWO_WORKERS} F=1 LC=1 OFFERS=1"),
+    ("offers, two", "two deaths", f"{TWO_WORKERS} F=2 LC=0 OFFERS=1"),
+    ("offers, one host", "a death, a newcomer", f"{ONE_HOST} F=1 LC=0 OFFERS=1"),
+    ("offers, newcomer", "the same on two hosts",
+     f"{TWO_HOSTS} F=1 LC=0 OFFERS=1"),
+    ("offers, absence", "a host is cut off, a death",
+     f"{TWO_WORKERS} F=1 LC=0 AWAY=1 OFFERS=1"),
+    ("offers, agent", "an agent is killed, a death",
+     f"{TWO_ON_ONE} F=1 LC=0 AK=1 OFFERS=1"),
 ]
 # Of so many states that an optimiser pays; it takes as long as a million.
 LARGE = {"death", "two deaths", "broken", "one host, two", "absence, broken",
-         "two absences", "power", "drain", "restore, power"}
+         "two absences", "power", "drain", "restore, power",
+         "offers", "offers, newcomer", "offers, absence"}
 # Violated sooner with the processes in the other order.
 BACKWARD = {"SKIP", "RECEIVER_KEEPS_NEWEST", "RECEIVER_OVERWRITES",
             "ONLY_HOSTS_WITH_MEMBERS"}
@@ -119,6 +130,8 @@ PARTS = [
 LONG = [
     ("two deaths, leaders", "two deaths, a leader change",
      f"{TWO_HOSTS} F=2 LC=1"),
+    ("offers, leaders", "two deaths, a leader change",
+     f"{TWO_WORKERS} F=2 LC=1 OFFERS=1"),
 ]
 # name, the invariant that it must break, what it does, its constants
 MUTANTS = [
@@ -166,6 +179,10 @@ MUTANTS = [
      f"{TWO_WORKERS} MIN=2 F=0 LC=1 AWAY=1 GOES=3"),
     ("TAKES_UP_HALF", "f", "goes on with what only some members were told",
      f"{TWO_ON_ONE} F=0 LC=0 AK=1"),
+    ("FORGETS_OFFER", "a", "takes another proposal for what it was offered",
+     f"{TWO_WORKERS} F=1 LC=1 OFFERS=1"),
+    ("ACK_OF_ANY", "f", "counts an ack of an offer for another proposal",
+     f"{TWO_WORKERS} F=1 LC=1 OFFERS=1"),
     ("FETCHES_AGAIN", "k", "fetches again what the agent before has fetched",
      f"{GROWS} F=0 LC=0 AK=1"),
     ("EARLY_RESTORE", "c", "restores on leaving, not on the decision",
@@ -238,7 +255,7 @@ CLAIMS = [
     ("s", r"^assertion violated \(resume\[gen\[w\]\]==0\)"),
     ("f", r"^assertion violated .*st\[0\]==8"),
     ("m", r"plan_cur\[h\]==cur\)&&\(plan_phase"),
-    ("a", r"plan_cur\[h\]==cur|cur<=|decided>>cur"),
+    ("a", r"plan_cur\[h\]==cur|cur<=|decided>>cur|built_op"),
     ("b", r"==\(reported/4\)|==\(x/4\)"),
     ("l", r"plan_arg\[h\]!=0|had&|>=reported\)|violated \(\(reported==0\)\|\|\(? ?!"),
     ("c", r"memory\[w\]=="),

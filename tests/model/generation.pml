@@ -14,6 +14,7 @@
  * is 1 when it is etcd alone that an absent host does not hear, for good.
  * DRAIN is 1 when host 0 is asked to leave. CLEAN is 1 when restoring takes two steps and is left out for a worker whose
  * memory is the commit already. AK is how many agents are killed; the next one of the host takes over.
+ * OFFERS is 1 when a leader may offer a proposal before it is on record.
  * SPARE keeps newcomers out until a member is missing, MIN is --min (1 or 2).
  * Every MUT_ flag breaks one rule. */
 
@@ -77,8 +78,12 @@
 #ifndef SPARE
 #define SPARE 0
 #endif
+#ifndef OFFERS
+#define OFFERS 0
+#endif
 #define NP   3 /* pieces of a vault slot */
-#define MAXG (1 + F + B + NW * AWAY + POWER + AK + DRAIN + (NEWC < NW -> 1 : 0))
+#define MAXG (1 + F + B + NW * AWAY + POWER + AK + DRAIN + (NEWC < NW -> 1 : 0) +            \
+              OFFERS * (F + LC + AK + AWAY))
 #define ROWS 7
 
 /* ------------------------------------------------------------- small words */
@@ -124,7 +129,12 @@ bit  waits;         /* the leader waits for hosts that may bring more */
 byte lost;          /* absent hosts that the leader goes on without */
 #define is_here(h) (!has(away, h))
 #define of_lost    ((has(lost, 0) -> HM0 : 0) | (has(lost, 1) -> HM1 : 0))
+#if OFFERS
+byte knows;        /* dead workers that are not published, but the leader was told */
+#define counted    (alive & ~of_lost & ~knows)
+#else
 #define counted    (alive & ~of_lost)
+#endif
 #if DRAIN
 bit  drain_left = 1;
 bit  drains;        /* host 0 is to leave; its workers get no place */
@@ -147,8 +157,37 @@ byte plan[NH];  /* what the leader is about to write: */
 #define P_DONE    3
 #define P_END     4
 #define P_GIVE_UP 5
+#define P_OFFER   6 /* said to all hosts, and to be recorded at any moment */
+#define P_BOTH    7 /* the offer and its decision, once all have acked */
 byte plan_cur[NH], plan_phase[NH], plan_arg[NH];
 bit plan_announced[NH];
+#if OFFERS
+byte plan_op[NH];   /* which offer, and what it resumes from */
+byte plan_best[NH];
+byte row_op[ROWS];  /* gen/<g>: which offer it was; 0: it was none */
+byte took[NH];      /* generation of the offer that the host has taken up, ... */
+byte took_op[NH];   /* ... which one, */
+byte took_mem[NH];  /* and its members */
+byte ack_op[NH];    /* the ack is of that offer; 0: of what is on record */
+byte built_op[NW];  /* ghost: what the worker has built */
+#define UNKNOWN 7   /* the agent before took it, and its workers have it */
+#define mem_of(h, g)  ((took[h] == (g) && (g) != 0) -> took_mem[h] : members[g])
+#define has_taken(h)  (took[h] != 0)
+/* The generation on record is what this host has taken up. */
+#ifdef MUT_FORGETS_OFFER
+#define is_taken(h)   1
+#else
+#define is_taken(h)                                                           \
+    (took_op[h] == row_op[took[h]] ||                                         \
+     (took_op[h] == UNKNOWN && has(decided, took[h]) &&                       \
+      (members[took[h]] & local(h)) != 0))
+#endif
+#define is_foreign(h, g) (took[h] == (g) && !is_taken(h))
+#else
+#define mem_of(h, g)     members[g]
+#define has_taken(h)     0
+#define is_foreign(h, g) 0
+#endif
 #if AK > 0
 byte agents[NH];  /* that have been killed: each makes segments of its own */
 bit  adopts[NH];  /* has not looked at etcd since it took over */
@@ -243,7 +282,7 @@ inline enter(w, n)
 inline carry_flag(w, h)
 {
     if
-    :: seen[h] > gen[w] && has(announced, seen[h]) ->
+    :: seen[h] > gen[w] && has(announced, seen[h]) && !has_taken(h) ->
         flags[gen[w]] = flags[gen[w]] | bit_of(step[w])
     :: else
     fi
@@ -306,7 +345,8 @@ inline ended_by(w, h)
 {
     x = seen[h];
     if
-    :: x > 0 && has(members[x], w) && (!has(announced, x) || ack[h] == x)
+    :: x > 0 && has(mem_of(h, x), w) &&
+       (!has(announced, x) || ack[h] == x || has_taken(h))
     :: else ->
         x = top(x, 1) - 1;
         do
@@ -345,7 +385,7 @@ inline ended_by(w, h)
     (state[w] == BUILT && gen[w] == (p) && !has(marked, w) && have_met(w))
 #endif
 #define acks(h, p, w)                                                         \
-    (!has(local(h), w) || (has(members[p], w) -> built(p, w) : fenced(p, w)))
+    (!has(local(h), w) || (has(mem_of(h, p), w) -> built(p, w) : fenced(p, w)))
 #define fins(h, g, w)                                                         \
     (!has(local(h), w) || !has(members[g], w) ||                              \
      (state[w] == FIN && gen[w] == (g) && !has(marked, w)))
@@ -369,7 +409,16 @@ inline ended_by(w, h)
 #define asked(p, h)                                                           \
     ((members[p] & local(h)) != 0 || (is_here(h) && local(h) != 0))
 #endif
-#define answered(p, h) (!asked(p, h) || ack[h] == (p))
+/* Of what is on record: an ack of an offer is one only of that offer. */
+#if !OFFERS
+#define has_acked(p, h) (ack[h] == (p))
+#elif defined(MUT_ACK_OF_ANY)
+#define has_acked(p, h) (ack[h] == (p))
+#else
+#define has_acked(p, h)                                                       \
+    (ack[h] == (p) && (ack_op[h] == 0 || ack_op[h] == row_op[p]))
+#endif
+#define answered(p, h) (!asked(p, h) || has_acked(p, h))
 #define finned(g, h)   ((members[g] & local(h)) == 0 || fin[h] == (g))
 #if NH == 1
 #define all_answered(p) answered(p, 0)
@@ -396,16 +445,16 @@ inline ended_by(w, h)
 #define of_world(h) ((members[newest(decided)] & local(h)) != 0)
 #endif
 #ifdef MUT_ANY_INCARNATION
-#define witness(p, h) (of_world(h) && ack[h] == (p))
+#define witness(p, h) (of_world(h) && has_acked(p, h))
 #else
-#define witness(p, h) (of_world(h) && ack[h] == (p) && !has(heir, h))
+#define witness(p, h) (of_world(h) && has_acked(p, h) && !has(heir, h))
 #endif
 #if NH == 1
 #define has_witness(p) witness(p, 0)
-#define is_all(p)      (ack[0] == (p))
+#define is_all(p)      has_acked(p, 0)
 #else
 #define has_witness(p) (witness(p, 0) || witness(p, 1))
-#define is_all(p)      (ack[0] == (p) && ack[1] == (p))
+#define is_all(p)      (has_acked(p, 0) && has_acked(p, 1))
 #endif
 /* What a decision resumes from is as new as any commit that the world before
  * has had, or nobody is left who could bring a newer one. */
@@ -474,7 +523,7 @@ inline make_plan(h)
                 do
                 :: i < NH ->
                     if
-                    :: ack[i] == cur ->
+                    :: has_acked(cur, i) ->
                         offer(ack_id[i * 2]);
                         offer(ack_id[i * 2 + 1])
                     :: else
@@ -500,6 +549,92 @@ inline make_plan(h)
     :: else
     fi
 }
+
+#if OFFERS
+/* A leader knows of deaths that no host has published yet; whoever it knows
+ * them from will. So it says what it will propose before it is on record, and
+ * hosts take it up. */
+#define of_here                                                               \
+    ((is_here(0) -> HM0 : 0) | (is_here(NH - 1) -> local(NH - 1) : 0))
+#define is_ending(g) (broken(g) || (members[g] & marked & of_here) != 0)
+#define offered      ((members[cur] | door) & placeable & ~(marked & of_here))
+#define is_any_fin(g) (fin[0] == (g) || fin[NH - 1] == (g))
+#define can_offer(h)                                                          \
+    (plan[h] == P_NONE && leader == (h) && is_here(h) && phase == DECIDED &&  \
+     begun && is_ending(cur) && !is_few(offered) && !is_any_fin(cur))
+#define is_used(op)                                                           \
+    (took_op[0] == (op) || took_op[NH - 1] == (op) || plan_op[0] == (op) ||   \
+     plan_op[NH - 1] == (op) || ack_op[0] == (op) || ack_op[NH - 1] == (op))
+
+inline make_offer(h)
+{
+    plan[h] = P_OFFER;
+    plan_cur[h] = cur;
+    plan_phase[h] = phase;
+    plan_arg[h] = offered;
+    x = 1;
+    do
+    :: is_used(x) -> x++
+    :: else -> break
+    od;
+    plan_op[h] = x;
+    knows = marked & alive & of_here;
+    printf("host %d offers g%d members %d as %d\n", h, cur + 1, plan_arg[h], x)
+}
+
+#define can_take(h, l)                                                        \
+    (!has_taken(h) && is_here(h) && phase < DONE &&                           \
+     (plan[l] == P_OFFER || plan[l] == P_BOTH) && seen[h] == plan_cur[l] && \
+     has(decided, plan_cur[l]) && fin[h] != plan_cur[l])
+
+inline take(h, l)
+{
+    took[h] = plan_cur[l] + 1;
+    took_op[h] = plan_op[l];
+    took_mem[h] = plan_arg[l];
+    abort[h] = top(abort[h], plan_cur[l]);
+    seen[h] = took[h];
+    printf("host %d takes offer %d of g%d\n", h, took_op[h], took[h])
+}
+
+#define acked_offer(h, l)                                                     \
+    (ack[h] == plan_cur[l] + 1 && ack_op[h] == plan_op[l])
+#define answered_offer(h, l)                                                  \
+    (acked_offer(h, l) ||                                                     \
+     !((plan_arg[l] & local(h)) != 0 || (is_here(h) && local(h) != 0)))
+#define is_witness(h, l) (of_world(h) && acked_offer(h, l) && !has(heir, h))
+#define may_decide_offer(l, best)                                             \
+    ((is_witness(0, l) || is_witness(NH - 1, l)) &&                           \
+     (best) >= line[newest(decided)])
+#define can_settle(l)                                                         \
+    (plan[l] == P_OFFER && leader == (l) && plan_cur[l] == cur &&             \
+     plan_phase[l] == phase && answered_offer(0, l) &&                        \
+     answered_offer(NH - 1, l))
+
+/* All have built what was offered: it goes on record as it is decided. */
+inline settle(l)
+{
+    best = 0;
+    i = 0;
+    do
+    :: i < NH ->
+        if
+        :: acked_offer(i, l) ->
+            offer(ack_id[i * 2]);
+            offer(ack_id[i * 2 + 1])
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    if
+    :: may_decide_offer(l, best) ->
+        plan[l] = P_BOTH;
+        plan_best[l] = best
+    :: else
+    fi
+}
+#endif
 
 #ifdef MUT_CHANGE_AFTER_DONE
 #define is_over    (phase >= DONE && !broken(newest(decided)))
@@ -543,12 +678,25 @@ inline make_plan(h)
 #define may_write(h) is_planned(h)
 #endif
 
+inline forget_known()
+{
+#if OFFERS
+    knows = 0
+#else
+    skip
+#endif
+}
+
 inline forget_plan(h)
 {
     plan[h] = P_NONE;
     plan_cur[h] = 0;
     plan_phase[h] = 0;
     plan_arg[h] = 0;
+#if OFFERS
+    plan_op[h] = 0;
+    plan_best[h] = 0;
+#endif
     plan_announced[h] = 0
 }
 
@@ -594,55 +742,77 @@ inline forget_outcomes()
     od
 }
 
+/* A proposal goes on record. */
+inline record(h)
+{
+    assert(plan_cur[h] == cur);
+    cur++;
+    assert(cur <= MAXG && members[cur] == 0);
+    phase = PROPOSE;
+    waits = 0;
+    members[cur] = plan_arg[h];
+#if OFFERS
+    row_op[cur] = plan_op[h];
+#endif
+    printf("host %d proposes g%d members %d announced %d\n", h, cur,
+           members[cur], plan_announced[h]);
+    if
+    :: plan_announced[h] -> announced = announced | bit_of(cur)
+    :: else
+    fi
+}
+
+inline settle_on(h, resume)
+{
+    assert(phase == PROPOSE && !has(decided, cur));
+    printf("host %d decides g%d: resume %d.%d, reported %d.%d\n", h,
+           cur, gen_of(resume), step_of(resume),
+           gen_of(reported), step_of(reported));
+    assert(reported == 0 || resume != 0);
+    if
+    :: no_host_holds(reported)
+    :: else -> claim_ancestor(resume, reported)
+    fi;
+    phase = DECIDED;
+    decided = decided | bit_of(cur);
+    line[cur] = resume;
+    forget_outcomes();
+    if
+    :: resume == 0 -> had = 0 /* none of it is on the lineage */
+    :: else
+    fi;
+#ifndef MUT_RESUME_WITHOUT_RECORD
+    if
+    :: begun == 0 -> begun = gen_of(resume)
+    :: else
+    fi;
+#endif
+    i = 0;
+    do
+    :: i < NH * 2 -> ack_id[i] = 0; i++
+    :: else -> break
+    od;
+#if OFFERS
+    ack_op[0] = 0;
+    ack_op[NH - 1] = 0;
+#endif
+    forget_old()
+}
+
 inline write_plan(h)
 {
     if
     :: may_write(h) ->
         assert(phase < DONE);
         if
-        :: plan[h] == P_PROPOSE ->
-            assert(plan_cur[h] == cur);
-            cur++;
-            assert(cur <= MAXG && members[cur] == 0);
-            phase = PROPOSE;
-            waits = 0;
-            members[cur] = plan_arg[h];
-            printf("host %d proposes g%d members %d announced %d\n", h, cur,
-                   members[cur], plan_announced[h]);
-            if
-            :: plan_announced[h] -> announced = announced | bit_of(cur)
-            :: else
-            fi
-        :: plan[h] == P_DECIDE ->
-            assert(phase == PROPOSE && !has(decided, cur));
-            printf("host %d decides g%d: resume %d.%d, reported %d.%d\n", h,
-                   cur, gen_of(plan_arg[h]), step_of(plan_arg[h]),
-                   gen_of(reported), step_of(reported));
-            assert(reported == 0 || plan_arg[h] != 0);
-            if
-            :: no_host_holds(reported)
-            :: else -> claim_ancestor(plan_arg[h], reported)
-            fi;
-            phase = DECIDED;
-            decided = decided | bit_of(cur);
-            line[cur] = plan_arg[h];
-            forget_outcomes();
-            if
-            :: plan_arg[h] == 0 -> had = 0 /* none of it is on the lineage */
-            :: else
-            fi;
-#ifndef MUT_RESUME_WITHOUT_RECORD
-            if
-            :: begun == 0 -> begun = gen_of(plan_arg[h])
-            :: else
-            fi;
+#if OFFERS
+        :: plan[h] == P_OFFER -> record(h)
+        :: plan[h] == P_BOTH ->
+            record(h);
+            settle_on(h, plan_best[h])
 #endif
-            i = 0;
-            do
-            :: i < NH * 2 -> ack_id[i] = 0; i++
-            :: else -> break
-            od;
-            forget_old()
+        :: plan[h] == P_PROPOSE -> record(h)
+        :: plan[h] == P_DECIDE -> settle_on(h, plan_arg[h])
         :: plan[h] == P_DONE ->
             phase = DONE;
             printf("host %d records g%d done\n", h, cur)
@@ -742,6 +912,46 @@ inline end_fetch(h)
 #define is_unchanged(g) (phase == DECIDED || has(announced, g))
 #endif
 
+#if OFFERS
+inline let_go(h)
+{
+    took[h] = 0;
+    took_op[h] = 0;
+    took_mem[h] = 0
+}
+
+/* What is on record by now is not what this host has taken up. */
+#define is_refused(h) (took[h] == cur && !is_taken(h))
+#define has_to_refuse(h)                                                      \
+    (is_refused(h) &&                                                         \
+     (abort[h] < cur || (phase == PROPOSE && !has(ev, cur))))
+
+inline refuse(h)
+{
+    printf("host %d refuses g%d\n", h, cur);
+    abort[h] = top(abort[h], cur);
+    seen[h] = cur;
+    if
+    :: phase == PROPOSE -> ev = ev | bit_of(cur)
+    :: else
+    fi
+}
+
+/* The record has come as far as what was taken up, or beyond. */
+inline catch_up(h)
+{
+    if
+    :: is_taken(h) -> x = 0
+    :: else -> x = took[h]
+    fi;
+    let_go(h);
+    abort[h] = top(x, abort_now(h));
+    seen[h] = cur;
+    printf("host %d catches up: g%d, aborted up to g%d\n", h, seen[h],
+           abort[h])
+}
+#endif
+
 #if AK > 0
 /* Workers have told the next agent what was handed to them. What only some of
  * the members have is given up: they would wait in a segment of the dead one. */
@@ -780,6 +990,14 @@ inline kill_agent(h)
     agents[h]++;
     adopts[h] = 1;
     seen[h] = 0;
+#if OFFERS
+    if
+    :: took[h] != 0 ->
+        took_op[h] = UNKNOWN;
+        took_mem[h] = 0
+    :: else
+    fi;
+#endif
     if
     :: fetch[h] != 0 -> fetch[h] = 0; fetched[h] = 0
 #ifdef MUT_FETCHES_AGAIN
@@ -793,8 +1011,17 @@ inline kill_agent(h)
 #define take_up(h) skip
 #endif
 
+#define not_offered(h, w)                                                     \
+    (has_taken(h) && took_op[h] != UNKNOWN && seen[h] == took[h] &&           \
+     has(took_mem[h] & local(h), w) && told[w] < took[h])
 #define not_told(w) (has(members[cur] & local(h), w) && told[w] < cur)
 #define tell(w, h)  told[w] = cur; made_by[w] = agents[h]
+
+#if OFFERS
+#define has_left(h) (took[h] == newest(decided) + 1)
+#else
+#define has_left(h) 0
+#endif
 
 proctype agent(byte h)
 {
@@ -802,13 +1029,57 @@ end:
     do
     /* look again */
     :: d_step {
-        is_here(h) && phase < DONE &&
+        is_here(h) && phase < DONE && !has_taken(h) &&
         (seen[h] != cur || abort[h] != abort_now(h)) ->
         abort[h] = abort_now(h);
         seen[h] = cur;
         take_up(h);
         printf("host %d looks: g%d, aborted up to g%d\n", h, seen[h], abort[h])
     }
+#if OFFERS
+    /* an offer, and what has become of it */
+    :: d_step { can_take(h, 0) -> take(h, 0) }
+#if NH > 1
+    :: d_step { can_take(h, 1) -> take(h, 1) }
+#endif
+    :: d_step {
+        is_here(h) && phase < DONE && has_taken(h) && cur >= took[h] &&
+        !is_refused(h) ->
+        catch_up(h);
+        take_up(h)
+    }
+    :: d_step {
+        is_here(h) && phase < DONE && has_taken(h) && has_to_refuse(h) ->
+        refuse(h)
+    }
+    :: d_step {
+        has_taken(h) && is_here(h) && phase < DONE && ack[h] != took[h] &&
+        took_op[h] != UNKNOWN && cur < took[h] && all_ack(h, took[h]) ->
+        ack[h] = took[h];
+        ack_op[h] = took_op[h];
+        ack_id[h * 2] = holds(h, 0);
+        ack_id[h * 2 + 1] = holds(h, 1);
+        printf("host %d acks offer %d of g%d with commits %d and %d\n", h,
+               took_op[h], took[h], ack_id[h * 2], ack_id[h * 2 + 1])
+    }
+    :: d_step { can_offer(h) -> make_offer(h) }
+    :: d_step { can_settle(h) -> settle(h) }
+#if AK > 0
+    :: d_step { not_offered(h, 0) -> told[0] = took[h]; made_by[0] = agents[h] }
+    :: d_step { not_offered(h, 1) -> told[1] = took[h]; made_by[1] = agents[h] }
+#if NW > 2
+    :: d_step { not_offered(h, 2) -> told[2] = took[h]; made_by[2] = agents[h] }
+#endif
+    /* the next agent finds workers with a proposal that is not on record */
+    :: d_step {
+        is_here(h) && phase < DONE && has_taken(h) && adopts[h] &&
+        cur < took[h] ->
+        seen[h] = took[h];
+        adopts[h] = 0;
+        abort[h] = top(abort_now(h), took[h] - 1)
+    }
+#endif
+#endif
 #if AK > 0
     /* hand a proposal to its members, one by one */
     :: d_step {
@@ -837,6 +1108,9 @@ end:
                 :: else
                 fi;
                 alive = alive & ~bit_of(i);
+#if OFFERS
+                knows = knows & alive;
+#endif
                 door = door & ~bit_of(i);
                 printf("host %d publishes: worker %d dead, reason in g%d\n",
                        h, i, x)
@@ -849,9 +1123,12 @@ end:
     }
     /* ack */
     :: d_step {
-        phase == PROPOSE && seen[h] == cur && ack[h] != cur &&
-        asked(cur, h) && all_ack(h, cur) ->
+        phase == PROPOSE && seen[h] == cur && !has_acked(cur, h) &&
+        !has_taken(h) && asked(cur, h) && all_ack(h, cur) ->
         ack[h] = cur;
+#if OFFERS
+        ack_op[h] = 0;
+#endif
         waits = 0;
         ack_id[h * 2] = holds(h, 0);
         ack_id[h * 2 + 1] = holds(h, 1);
@@ -862,7 +1139,7 @@ end:
     /* fin */
     :: d_step {
         is_here(h) && phase < DONE && decided &&
-        fin[h] != newest(decided) &&
+        fin[h] != newest(decided) && !has_left(h) &&
         (members[newest(decided)] & local(h)) != 0 &&
         all_fin(h, newest(decided)) ->
         fin[h] = newest(decided);
@@ -1129,7 +1406,8 @@ inline sync(w, h)
 #define owes_entry(w, h) 0
 #else
 #define owes_entry(w, h)                                                      \
-    (state[w] == BUILT && gen[w] == newest(decided) && abort[h] < gen[w])
+    (state[w] == BUILT && gen[w] == newest(decided) && abort[h] < gen[w] &&   \
+     !is_foreign(h, gen[w]))
 #endif
 
 /* Commit 0 counts once it is on record that commits may exist, from its own
@@ -1142,6 +1420,15 @@ inline sync(w, h)
 #define may_report(w) (step[w] != 0 || (begun != 0 && begun <= gen[w]))
 #endif
 
+#if OFFERS
+#define note_built(w, h)                                                      \
+    built_op[w] = (has_taken(h) -> took_op[h] : row_op[seen[h]])
+#define claim_built(w) assert(built_op[w] == row_op[gen[w]])
+#else
+#define note_built(w, h) skip
+#define claim_built(w)   skip
+#endif
+
 proctype worker(byte w; byte h)
 {
 end:
@@ -1149,18 +1436,21 @@ end:
     /* the Regroup thread builds what its agent prepares */
     :: d_step {
         (state[w] == DOOR || state[w] == LEFT || state[w] == BUILT) &&
-        seen[h] > gen[w] && has(members[seen[h]], w) && !has(marked, w) &&
+        seen[h] > gen[w] && has(mem_of(h, seen[h]), w) && !has(marked, w) &&
         may_build(w, h) &&
         !owes_entry(w, h) ->
         state[w] = BUILT;
         gen[w] = seen[h];
+        note_built(w, h);
         restore_early(w, h);
         printf("worker %d built g%d\n", w, gen[w])
     }
     /* its decision arrives: restore, or receive */
     :: d_step {
         state[w] == BUILT && is_here(h) && gen[w] == newest(decided) &&
-        abort[h] < gen[w] && !has(marked, w) && can_sync(w, h, gen[w]) ->
+        abort[h] < gen[w] && !has(marked, w) && can_sync(w, h, gen[w]) &&
+        !is_foreign(h, gen[w]) ->
+        claim_built(w);
         sync(w, h)
     }
 #if CLEAN
@@ -1212,7 +1502,7 @@ end:
     /* what it has built was given up, and it has no place in the next one */
     :: d_step {
         state[w] == BUILT && !owes_entry(w, h) && seen[h] > gen[w] &&
-        phase < DONE && !has(members[seen[h]], w) -> leave(w)
+        phase < DONE && !has(mem_of(h, seen[h]), w) -> leave(w)
     }
     /* a broken generation is left at once */
     :: d_step {
@@ -1298,6 +1588,7 @@ inline go_away(h)
     absences--;
     away = bit_of(h);
     leader = 1 - h;
+    forget_known();
     forget_plan(h)
 }
 
@@ -1337,6 +1628,9 @@ inline go_dark_now(h)
     :: else -> break
     od;
     i = 0;
+#if OFFERS
+    let_go(h);
+#endif
     fetch[h] = 0
 }
 
@@ -1378,6 +1672,7 @@ inline leave_host()
     alive = alive & ~HM0;
     door = door & ~HM0;
     leader = 1;
+    forget_known();
     forget_plan(0);
     assert(top(holds(1, 0), holds(1, 1)) >= reported)
 }
@@ -1403,6 +1698,7 @@ end:
         changes > 0 && phase < DONE && is_here(1 - leader) ->
         changes--;
         leader = 1 - leader;
+        forget_known();
         printf("leader: host %d\n", leader)
     }
 #if DRAIN

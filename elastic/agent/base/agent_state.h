@@ -61,6 +61,16 @@ typedef struct rg__listed_sets {
     size_t n;
 } rg__listed_sets;
 
+/* A proposal that its leader has said to all hosts and not recorded: it counts
+ * as if it were on record while that leader leads and `cur` has not moved. */
+typedef struct rg__offer {
+    int64_t token, cur; /* as in the proposal */
+    char op[33];        /* "": the agent before us has taken it up */
+    char *text;         /* the proposal as JSON, owned; NULL likewise */
+    uint64_t since_ns;
+    bool is_refused; /* we have said that another one is on record */
+} rg__offer;
+
 /* The process in a slot that called rg_init. Gone (pid 0) before it did. */
 typedef struct rg__worker {
     pid_t pid;
@@ -248,9 +258,12 @@ struct rg__agent {
     rg__saver *saver; /* of checkpoints */
 
     /* generations */
-    rg__snapshot view;    /* of all/, parsed after each change */
-    rg__snapshot known;   /* of the whole, parsed before the leader looks; empty
+    rg__snapshot view;  /* of all/, parsed after each change */
+    rg__snapshot known; /* of the whole, parsed before the leader looks; empty
                              while another agent leads */
+    uint64_t offered;   /* generation of an offer that this host has taken up
+                             and that was not on record then; 0: none */
+    rg__offer offer;
     uint64_t delivered;   /* newest decision that was passed on */
     uint64_t acking;      /* generation whose ack is said */
     uint64_t aborted;     /* highest aborted generation */

@@ -94,6 +94,9 @@ typedef struct rg__events {
     void (*beats_sent)(rg__agent *a); /* once a period */
     void (*host_acked)(rg__agent *a, uint64_t host, uint64_t generation,
                        const char *text, size_t bytes);
+    void (*host_offers)(rg__agent *a, uint64_t host, uint64_t generation,
+                        const char *text, size_t bytes);
+    void (*offered)(rg__agent *a); /* a proposal, to this host as well */
     /* A member there certainly died. */
     void (*host_aborted)(rg__agent *a, uint64_t generation);
     void (*round_over)(rg__agent *a);  /* all have had time to look */

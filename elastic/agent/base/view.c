@@ -121,6 +121,25 @@ bool rg__slot_can_store(const rg__slot *s)
 
 /* ----------------------------------------------------------------- parsing */
 
+bool rg__view_is_offered(const rg__agent *a, const rg__snapshot *snap)
+{
+    return a->offer.text != NULL && snap->cur.phase == RG__GEN_PROPOSED &&
+           snap->cur.generation == a->offered &&
+           snap->cur.mod_revision == a->offer.cur;
+}
+
+static void lay_offer(const rg__agent *a, rg__snapshot *snap)
+{
+    if (a->offer.text == NULL || snap->cur.phase != RG__GEN_DECIDED ||
+        snap->cur.generation + 1 != a->offered ||
+        snap->cur.mod_revision != a->offer.cur ||
+        snap->leader_token != a->offer.token ||
+        !rg__snapshot_lay(snap, RG__KEY(GEN, a->offered), a->offer.text))
+        return;
+    snap->cur.generation = a->offered;
+    snap->cur.phase = RG__GEN_PROPOSED;
+}
+
 rg_status rg__view_read(const rg__agent *a, const rg__mirror *mirror,
                         rg__snapshot *snap)
 {
@@ -131,6 +150,7 @@ rg_status rg__view_read(const rg__agent *a, const rg__mirror *mirror,
     for (size_t i = 0; i < n; i++)
         kv[i] = *rg__mirror_at(mirror, i);
     const rg_status st = rg__snapshot_update(snap, a->prefix, kv, n);
+    lay_offer(a, snap);
     free(kv);
     return st;
 }

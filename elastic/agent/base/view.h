@@ -39,7 +39,11 @@ bool rg__slot_is_alive(const rg__slot *s);  /* has met us and is not dead */
 bool rg__slot_is_ready(const rg__slot *s);  /* and its Regroup thread runs */
 bool rg__slot_can_store(const rg__slot *s); /* its worker is not fenced */
 
-/* Parse a mirror's keys into a snapshot, which is freed first. */
+/* The newest proposal in the snapshot is an offer that is not on record. */
+bool rg__view_is_offered(const rg__agent *a, const rg__snapshot *snap);
+
+/* Parse a mirror's keys into a snapshot, which is freed first; with the offer
+ * that was taken up, while that holds. */
 rg_status rg__view_read(const rg__agent *a, const rg__mirror *mirror,
                         rg__snapshot *snap);
 

@@ -283,7 +283,8 @@ static bool is_host_fenced(const rg__agent *a, uint64_t generation)
 static bool may_ack(const rg__agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation != a->generation->prepared ||
-        p->generation <= a->acking || a->dumping.holders > 0)
+        p->generation <= a->acking || a->dumping.holders > 0 ||
+        (p->generation == a->offered && !rg__view_is_offered(a, &a->view)))
         return false;
     for (int i = 0; i < p->size; i++)
         if (p->member[i].host == a->id &&
@@ -332,6 +333,7 @@ void rg__generation_try_ack(rg__agent *a)
         c->built = rg__now_ns();
     rg__generation_note_steps(a);
     rg__ack ack = {.id = a->id, .step = a->life.most_step};
+    memcpy(ack.op, p->op, sizeof ack.op);
     note_fresh(a, p, &ack);
     ack.count = rg__vault_held(a, ack.held);
     rg__ack_say(a, &ack);
@@ -498,7 +500,7 @@ void rg__generation_try_fin(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     if (p == NULL || a->generation->finning >= p->generation ||
-        rg__view_count_local(a, p) == 0)
+        a->offered > p->generation || rg__view_count_local(a, p) == 0)
         return;
     for (int i = 0; i < p->size; i++) {
         const rg__slot *s = rg__slot_of(a, p->member[i]);
@@ -598,10 +600,51 @@ static void finish(rg__agent *a)
     a->on->done(a);
 }
 
+/* ------------------------------------------------------------------- offer */
+
+/* The agent before us has taken up one and has told workers, and which one is
+ * not known. But none with members here is decided without its ack. */
+static bool is_offered_one(const rg__agent *a)
+{
+    const rg__proposal *p = rg__snapshot_gen(&a->view, a->offered);
+    if (p == NULL)
+        return false;
+    return a->offer.op[0] != '\0'
+               ? strcmp(p->op, a->offer.op) == 0
+               : rg__snapshot_line(&a->view, a->offered) != NULL &&
+                     rg__view_count_local(a, p) > 0;
+}
+
+static void refuse(rg__agent *a)
+{
+    char why[RG__CAUSE_MAX];
+    rg__generation_abort(a, a->offered);
+    if (a->view.cur.phase != RG__GEN_PROPOSED || a->offer.is_refused)
+        return;
+    a->offer.is_refused = true;
+    snprintf(why, sizeof why, "host %.63s was told of another one before",
+             a->params->host);
+    rg__publish_reason(a, a->offered, NULL, false, why);
+}
+
+void rg__generation_follow_offer(rg__agent *a)
+{
+    const rg__cur *cur = &a->view.cur;
+    if (a->offered == 0 || cur->generation < a->offered ||
+        rg__view_is_offered(a, &a->view))
+        return;
+    const bool is_right = is_offered_one(a);
+    if (!is_right)
+        refuse(a);
+    if (is_right || cur->generation > a->offered)
+        rg__offer_drop(a);
+}
+
 /* ------------------------------------------------------------------ follow */
 
 void rg__generation_follow(rg__agent *a)
 {
+    rg__generation_follow_offer(a);
     deliver(a);
     follow_begun(a);
     abort_what_is_published(a);
@@ -612,6 +655,7 @@ void rg__generation_follow(rg__agent *a)
     } else if (a->view.cur.phase == RG__GEN_DONE) {
         finish(a);
     }
+    rg__publish_if_held(a);
 }
 
 /* ---------------------------------------------------------- create, destroy */
@@ -638,7 +682,10 @@ rg_status rg__generation_create(rg__agent *a)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     a->generation->prepare_timer = rg__timer_create(a->loop, hand_out, a);
     a->leader->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
-    return a->generation->prepare_timer != NULL && a->leader->look_timer != NULL
+    a->publication->timer = rg__timer_create(a->loop, rg__publish_now, a);
+    return a->generation->prepare_timer != NULL &&
+                   a->leader->look_timer != NULL &&
+                   a->publication->timer != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
@@ -653,8 +700,11 @@ void rg__generation_destroy(rg__agent *a)
         rg__timer_destroy(a->leader->look_timer);
         rg__plan_clock_reset(&a->leader->clock);
     }
-    if (a->publication != NULL)
+    rg__offer_drop(a);
+    if (a->publication != NULL) {
+        rg__timer_destroy(a->publication->timer);
         free(a->publication->reason);
+    }
     if (a->acks != NULL)
         free(a->acks->ack);
     free(a->generation);

@@ -15,6 +15,8 @@ void rg__generation_fin_again(
     rg__agent *a);                         /* the key has gone with the lease */
 void rg__generation_pass_on(rg__agent *a); /* the decision, to local workers */
 void rg__generation_follow(rg__agent *a);  /* the mirror has changed */
+/* What is on record by now is what was taken up, or is refused. */
+void rg__generation_follow_offer(rg__agent *a);
 void rg__generation_abort(rg__agent *a, uint64_t generation);
 /* How far workers here have come: later commits in a vault don't count. */
 void rg__generation_note_steps(rg__agent *a);
@@ -47,9 +49,21 @@ void rg__leader_close(rg__agent *a);
 void rg__leader_follow(rg__agent *a); /* the view has changed: do we lead? */
 void rg__leader_look(void *agent_arg);
 
+/* offers.c */
+/* As the leader: say to all hosts what is to be proposed. false: it has to be
+ * on record first. */
+bool rg__offer_make(rg__agent *a, const rg__proposal *p);
+/* What another host says so. */
+void rg__offer_hear(rg__agent *a, uint64_t host, uint64_t generation,
+                    const char *text, size_t bytes);
+void rg__offer_drop(rg__agent *a);
+
 /* publish.c; a reason without a slot is this host's. */
 void rg__publish(rg__agent *a);
 void rg__publish_if_dirty(rg__agent *a);
+void rg__publish_if_held(rg__agent *a);
+/* What is not in etcd yet, over what the leader has read there. */
+void rg__publish_lay(rg__agent *a);
 void rg__publish_again(rg__agent *a); /* the key has gone with the lease */
 bool rg__publish_is_under_way(const rg__agent *a);
 /* Has our record ever been written, by this agent or the one before? */

@@ -24,6 +24,10 @@ struct rg__publication {
     int64_t host_revision; /* mod_revision of our record, 0: none */
     rg__etcd_req *publishing;
     bool is_dirty, has_published;
+    bool was_away;      /* etcd was, since it has taken our newest record */
+    bool is_counted;    /* an offer was made of what is not in etcd yet */
+    bool is_held;       /* until the offer under way is on record */
+    rg__timer *timer;   /* the leader looks first, then it goes out */
     rg__reason *reason; /* not yet in etcd, or on the way */
     int reasons, reasons_sent;
     int64_t namesake_revision;
@@ -40,9 +44,12 @@ struct rg__leader {
     rg__timer *look_timer;
     rg__plan_clock clock;
     bool is_competing;
+    bool has_offered; /* in the look that is under way */
     int forming_said; /* 1 + the workers that were there when it was said that
                          the first world waits; 0: it was not */
 };
+
+void rg__publish_now(void *agent_arg); /* that timer's */
 
 struct rg__acks {
     char *ack;       /* ours, until the generation is decided; or NULL */

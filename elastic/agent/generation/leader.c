@@ -22,6 +22,7 @@
 #include "sdk/base/log.h"
 
 #define LAST_CALL_NS     (20 * RG__MS)
+#define OFFER_NS         (10 * RG__MS) /* then it goes on record */
 #define AGAIN_NS         (20 * RG__MS)
 #define ACK_TIMEOUT_NS   (20000 * RG__MS)
 #define FORMING_NS       (1000 * RG__MS) /* such a wait is said */
@@ -82,17 +83,21 @@ static rg__txn_draft guarded(rg__agent *a)
     return t;
 }
 
+static void put_proposal(rg__txn_draft *t, uint64_t generation, char *text)
+{
+    const rg__cur cur = {.generation = generation, .phase = RG__GEN_PROPOSED};
+    rg__failpoint("agent.propose", -1, 0, generation);
+    rg__job_put(t, RG__KEY(GEN, generation), text, 0);
+    rg__job_put(t, RG__KEY(CUR), rg__cur_text(&cur), 0);
+}
+
 static void add_proposal(rg__txn_draft *t, const rg__proposal *p)
 {
-    const rg__cur cur = {.generation = p->generation,
-                         .phase = RG__GEN_PROPOSED};
-    rg__failpoint("agent.propose", -1, 0, p->generation);
     if (p->is_awaited) /* a first world, or none */
         rg__job_if_create(t, RG__KEY(BEGUN), 0);
-    rg__job_put(t, RG__KEY(GEN, p->generation),
-                rg__proposal_difference(p, rg__proposal_base(&t->a->known, p)),
-                0);
-    rg__job_put(t, RG__KEY(CUR), rg__cur_text(&cur), 0);
+    put_proposal(
+        t, p->generation,
+        rg__proposal_difference(p, rg__proposal_base(&t->a->known, p)));
 }
 
 /* Proposals from `first` on can be read as long as their base is there. */
@@ -395,21 +400,60 @@ static void look_again(rg__agent *a)
     rg__leader_look(a);
 }
 
+/* An offer that all have acked goes on record with its decision, and any other
+ * when it is time, or something else is to follow. */
+static void add_offered(rg__txn_draft *t, const rg__plan *plan)
+{
+    const uint64_t generation = t->a->offered;
+    char *text = strdup(t->a->offer.text);
+    if (plan->kind != RG__PLAN_DECIDE) {
+        put_proposal(t, generation, text);
+        return;
+    }
+    rg__job_put(t, RG__KEY(GEN, generation), text, 0);
+    add_decision(t, plan);
+}
+
+static void send_act(rg__agent *a, const rg__plan *plan, bool is_offered)
+{
+    rg__txn_draft t = guarded(a);
+    if (is_offered)
+        add_offered(&t, plan);
+    else
+        add_act(&t, plan);
+    a->leader->acted_on = rg__mirror_revision(a->leader->whole);
+    a->leader->acting = rg__job_send(&t, on_acted, a, look_again);
+}
+
+/* How long the offer that is out may still be just that; 0: it may not, or
+ * there is none. */
+static uint64_t offer_left_ns(const rg__agent *a, const rg__plan *plan)
+{
+    const uint64_t age = rg__now_ns() - a->offer.since_ns;
+    return rg__view_is_offered(a, &a->known) && plan->kind == RG__PLAN_WAIT &&
+                   age < OFFER_NS
+               ? OFFER_NS - age
+               : 0;
+}
+
 static void act(rg__agent *a, const rg__plan *plan)
 {
+    const bool is_offered = rg__view_is_offered(a, &a->known);
+    const uint64_t left_ns = offer_left_ns(a, plan);
     say_awaited(a, plan);
     if (plan->ends != 0 && !rg__suspect_has_spoken(a, plan->ends)) {
         rg__suspect_spoke(a, plan->ends);
         rg__publish_reason(a, plan->ends, NULL, false, plan->cause);
     }
-    if (plan->kind == RG__PLAN_WAIT) {
+    if (left_ns != 0)
+        rg__timer_set(a->leader->look_timer, left_ns);
+    else if (plan->kind == RG__PLAN_WAIT && !is_offered)
         wait_on(a, plan);
-        return;
-    }
-    rg__txn_draft t = guarded(a);
-    add_act(&t, plan);
-    a->leader->acted_on = rg__mirror_revision(a->leader->whole);
-    a->leader->acting = rg__job_send(&t, on_acted, a, look_again);
+    else if (plan->kind == RG__PLAN_PROPOSE && !is_offered &&
+             rg__offer_make(a, &plan->proposal))
+        a->leader->has_offered = true;
+    else
+        send_act(a, plan, is_offered);
 }
 
 /* --------------------------------------------------------------------- look */
@@ -428,10 +472,21 @@ static void read_known(rg__agent *a)
                sizeof *before * (size_t)accusations);
     if (rg__view_read(a, a->leader->whole, &a->known) == RG_OK)
         rg__suspect_note(a, before, before != NULL ? accusations : 0);
+    rg__publish_lay(a);
     free(before);
     a->leader->is_known_old = false;
     a->leader->read_next_ns = rg__now_ns() + 2 * (rg__now_ns() - begin);
     rg__beat_follow(a);
+}
+
+static void follow_offer(rg__agent *a)
+{
+    if (!a->leader->has_offered)
+        return;
+    a->leader->has_offered = false;
+    read_known(a);
+    rg__timer_set(a->leader->look_timer, OFFER_NS);
+    a->on->offered(a);
 }
 
 /* Every act is guarded by the token and by `cur`: what the mirror does not show
@@ -480,6 +535,7 @@ void rg__leader_look(void *agent_arg)
     act(a, &plan);
     rg__acks_mind(a);
     rg__plan_free(&plan);
+    follow_offer(a);
 }
 
 static void on_whole(void *arg, int64_t revision, bool wiped)
@@ -536,6 +592,7 @@ bool rg__leader_sees_all(const rg__agent *a)
 void rg__leader_etcd_is_away(rg__agent *a)
 {
     a->leader->away_ns = rg__now_ns();
+    a->publication->was_away = true;
 }
 
 /* Time without etcd does not count as a wait for others. */

@@ -18,6 +18,8 @@
 
 #include "sdk/base/clock.h"
 
+#define BEHIND_NS (10 * RG__MS) /* a decision: workers step first */
+
 /* All of a launch are gone from here before a slot is free for the next. */
 static void publish_launch(const rg__agent *a, rg__host_record *host)
 {
@@ -167,6 +169,8 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     }
     if (reply->succeeded) {
         a->publication->host_revision = reply->revision;
+        a->publication->was_away = false;
+        a->publication->is_counted = a->publication->is_dirty;
         if (!a->publication->has_published) {
             a->publication->has_published = true;
             a->on->noted(a);
@@ -193,9 +197,10 @@ static int64_t lease_of_record(const rg__agent *a)
     return is_last_word ? 0 : rg__lease_id(a->lease);
 }
 
-void rg__publish(rg__agent *a)
+static void send_record(rg__agent *a)
 {
     a->publication->is_dirty = true;
+    a->publication->is_held = false;
     if (a->mirror == NULL || rg__beat_has_name_conflict(a))
         return; /* once the first listing is here, or the other has answered */
     if (a->publication->publishing != NULL && rg__etcd_is_up(a->etcd))
@@ -209,9 +214,78 @@ void rg__publish(rg__agent *a)
     rg__job_put(&t, key, record_text(a), lease_of_record(a));
     put_reasons(a, &t);
     rg__job_get(&t, RG__ELSE, key);
-    a->publication->publishing = rg__job_send(&t, on_published, a, rg__publish);
+    a->publication->publishing = rg__job_send(&t, on_published, a, send_record);
     a->publication->is_dirty = a->publication->publishing == NULL;
     rg__wait_begin(a, RG__WAIT_ETCD, 0, "etcd to take the record of this host");
+}
+
+/* A leader plans from what it knows of its own host. What it offers because of
+ * that is the first that etcd hears: a txn for the record alone would hold it
+ * up. Whatever becomes of the offer, the record follows. */
+static bool does_leader_look_first(const rg__agent *a)
+{
+    return rg__leader_sees_all(a) && rg__view_i_lead(a) &&
+           a->publication->has_published && !a->departure.is_leaving &&
+           !rg__life_is_ending(a);
+}
+
+void rg__publish(rg__agent *a)
+{
+    a->publication->is_dirty = true;
+    if (does_leader_look_first(a))
+        rg__timer_set(a->publication->timer, 0);
+    else
+        send_record(a);
+}
+
+void rg__publish_now(void *agent_arg)
+{
+    rg__agent *a = agent_arg;
+    if (does_leader_look_first(a)) {
+        a->leader->is_known_old = true;
+        rg__leader_look(a);
+        a->publication->is_held = rg__view_is_offered(a, &a->known);
+        a->publication->is_counted |= a->publication->is_held;
+    }
+    if (!a->publication->is_held)
+        send_record(a);
+}
+
+void rg__publish_if_held(rg__agent *a)
+{
+    if (a->publication->is_held && !rg__view_is_offered(a, &a->view) &&
+        !rg__timer_is_set(a->publication->timer))
+        rg__timer_set(a->publication->timer, BEHIND_NS);
+}
+
+/* Not in a first world, of which nothing counts before all hosts have spoken;
+ * nor when etcd was away, since it hears of all hosts at once when it is back.
+ * But what an offer was made of goes on counting. */
+static bool may_lay(const rg__agent *a)
+{
+    return rg__snapshot_host(&a->known, a->id) != NULL &&
+           !a->departure.is_leaving && a->known.begun != 0 &&
+           (a->publication->is_counted ||
+            (!a->publication->was_away && rg__etcd_is_sound(a->etcd)));
+}
+
+void rg__publish_lay(rg__agent *a)
+{
+    const struct rg__publication *mine = a->publication;
+    if (!may_lay(a))
+        return;
+    if (mine->is_dirty || mine->publishing != NULL) {
+        char *text = record_text(a);
+        rg__snapshot_lay(&a->known, RG__KEY(HOST, 0, a->params->host), text);
+        free(text);
+    }
+    for (int i = 0; i < mine->reasons; i++) {
+        const rg__reason *r = &mine->reason[i];
+        char *text = rg__reason_text(r);
+        rg__snapshot_lay(&a->known, RG__KEY(REASON, r->generation, r->member),
+                         text);
+        free(text);
+    }
 }
 
 void rg__publish_if_dirty(rg__agent *a)
@@ -228,7 +302,8 @@ void rg__publish_again(rg__agent *a)
 
 bool rg__publish_is_under_way(const rg__agent *a)
 {
-    return a->publication->publishing != NULL;
+    return a->publication->publishing != NULL || a->publication->is_held ||
+           rg__timer_is_set(a->publication->timer);
 }
 
 bool rg__publish_has_been(const rg__agent *a)

@@ -318,6 +318,22 @@ void rg__beat_ack(rg__agent *a, uint64_t leader, uint64_t generation,
         send_beat(a, a->beats->sock, to, &beat);
 }
 
+bool rg__beat_can_carry(const char *text)
+{
+    return strlen(text) <= RG__BEAT_TEXT_MAX;
+}
+
+void rg__beat_offer(rg__agent *a, uint64_t generation, const char *text)
+{
+    rg__beat beat = {.type = RG__BEAT_OFFER,
+                     .generation = generation,
+                     .text = text,
+                     .text_bytes = strlen(text)};
+    for (int i = 0; i < rg__beat_peers(a); i++)
+        if (a->beats->peer[i]->is_known || a->beats->peer[i]->is_target)
+            send_beat(a, a->beats->sock, a->beats->peer[i], &beat);
+}
+
 static void on_datagram(void *arg, int fd, uint32_t events);
 
 /* A connected socket: the kernel of a host whose agent is gone says so. */
@@ -531,6 +547,10 @@ static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
         if (beat->is_etcd_up)
             a->on->host_acked(a, from->id, beat->generation, beat->text,
                               beat->text_bytes);
+        break;
+    case RG__BEAT_OFFER:
+        a->on->host_offers(a, from->id, beat->generation, beat->text,
+                           beat->text_bytes);
         break;
     }
 }

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #define MAGIC   UINT32_C(0x74616562) /* "beat" */
-#define VERSION 3
+#define VERSION 4
 #define ETCD_UP 1
 #define DECIDED 2
-#define LABEL   "regroup beat 3"
+#define LABEL   "regroup beat 4"
 
 typedef struct layout {
     uint32_t magic;
@@ -41,7 +41,7 @@ static bool is_length(uint16_t type, size_t n)
 {
     const bool is_probe = type == RG__BEAT_PROBE || type == RG__BEAT_HERE;
     const size_t most = is_probe               ? RG__BEAT_PROBE_MAX
-                        : type == RG__BEAT_ACK ? RG__BEAT_MAX
+                        : type >= RG__BEAT_ACK ? RG__BEAT_MAX
                                                : RG__BEAT_BYTES;
     return n >= RG__BEAT_BYTES && n <= most;
 }
@@ -57,7 +57,7 @@ bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,
     memcpy(&l, bytes, sizeof l);
     const uint16_t type = le16toh(l.type);
     if (le32toh(l.magic) != MAGIC || le16toh(l.version) != VERSION ||
-        type < RG__BEAT || type > RG__BEAT_ACK || !is_length(type, n) ||
+        type < RG__BEAT || type > RG__BEAT_OFFER || !is_length(type, n) ||
         !rg__mac_is((const uint8_t *)bytes + sizeof l, key, LABEL, &l, sizeof l,
                     text, text_bytes))
         return false;

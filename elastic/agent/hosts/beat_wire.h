@@ -15,25 +15,28 @@ typedef enum rg__beat_type {
     RG__BEAT_PROBE,   /* answer with HERE */
     RG__BEAT_HERE,    /* the answer */
     RG__BEAT_ABORTED, /* this generation is aborted: leave it */
-    RG__BEAT_ACK      /* to the leader: text is my ack of this generation */
+    RG__BEAT_ACK,     /* to the leader: text is my ack of this generation */
+    RG__BEAT_OFFER    /* from the leader: text is what I am to propose as this
+                         generation */
 } rg__beat_type;
 
 typedef struct rg__beat {
     rg__beat_type type;
     uint64_t from, to;   /* incarnations */
     uint64_t counter;    /* of the sender; rises with every datagram */
-    uint64_t generation; /* ABORTED, ACK: that one; BEAT: the newest that
+    uint64_t generation; /* ABORTED, ACK, OFFER: that one; BEAT: the newest that
                              the sender knows, proposed or decided */
     bool is_etcd_up;     /* as the sender sees it */
     bool is_decided;     /* BEAT: the generation is, as the sender sees it */
-    const char *text;    /* ACK: JSON, not terminated; PROBE and HERE: nothing,
+    const char
+        *text; /* ACK, OFFER: JSON, not terminated; PROBE and HERE: nothing,
                             as long as it must be for a packet of a size */
-    size_t text_bytes;   /* borrowed; others: 0 */
+    size_t text_bytes; /* borrowed; others: 0 */
 } rg__beat;
 
 #define RG__BEAT_BYTES     (48 + RG__MAC_BYTES)
 #define RG__BEAT_PROBE_MAX 9000  /* packets of any network */
-#define RG__BEAT_TEXT_MAX  32768 /* of an ACK, usually some hundred */
+#define RG__BEAT_TEXT_MAX  32768 /* of an ACK or OFFER */
 #define RG__BEAT_MAX       (RG__BEAT_BYTES + RG__BEAT_TEXT_MAX)
 
 /* Needs room for RG__BEAT_BYTES and the text; says how much of it is used. */

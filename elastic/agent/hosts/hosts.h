@@ -56,6 +56,9 @@ void rg__beat_link_broke(rg__agent *a, uint64_t host);
 void rg__beat_probe(rg__agent *a, uint64_t host);
 bool rg__beat_has_answered(const rg__agent *a, uint64_t host,
                            uint64_t since_ns);
+/* To all hosts that take part; as much as a datagram carries. */
+bool rg__beat_can_carry(const char *text);
+void rg__beat_offer(rg__agent *a, uint64_t generation, const char *text);
 /* This host's ack to the leader. */
 void rg__beat_ack(rg__agent *a, uint64_t leader, uint64_t generation,
                   const char *text);

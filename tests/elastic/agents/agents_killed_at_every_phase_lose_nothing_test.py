@@ -25,7 +25,8 @@ FORMING = [
 ]
 CHANGES = [
     f"{WORKER},agent.{point}:start1:kill" for point in (
-        "detect:gen1", "propose:gen2", "prepare:gen2", "told:rank1:gen2",
+        "detect:gen1", "propose:gen2", "offered:gen2", "prepare:gen2",
+        "told:rank1:gen2",
         "told:rank2:gen2", "ack:gen2", "decide:gen2", "deliver:gen2",
         "passed:rank0:gen2")] + [
     # a worker and its agent, in the same moment

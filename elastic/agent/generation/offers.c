@@ -1,0 +1,103 @@
+/* Offers. A leader that ends a broken generation needs two records, what it
+ * proposes and what it decides, and hosts need time in between to build. So it
+ * says first what it is going to propose: each host that is where the leader
+ * is (same leader, same `cur`, the decision before passed on) takes it up as if
+ * it were on record, and acks it. When all have, one txn writes both records.
+ * If they have not within OFFER_NS, or something else happens, the offer goes
+ * on record as any proposal does (leader.c).
+ *
+ * Another leader may record another proposal under the same number. A host
+ * takes up one of each number: it says that the other is broken, and the next
+ * number follows. */
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/generation/generation_parts.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/hosts/hosts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
+
+/* A host that has said that its workers have finished takes up none: the job
+ * may be done meanwhile. Nor one that etcd may have stopped answering: a death
+ * and its replacement are one change, once it answers again. */
+static bool may_take(const rg__agent *a, const rg__proposal *p)
+{
+    const rg__cur *cur = &a->view.cur;
+    return cur->phase == RG__GEN_DECIDED &&
+           p->generation == cur->generation + 1 &&
+           a->delivered == cur->generation && p->cur == cur->mod_revision &&
+           p->token == a->view.leader_token && !p->is_announced &&
+           a->offered < p->generation &&
+           a->generation->prepared < p->generation &&
+           a->generation->finning < cur->generation &&
+           !a->departure.is_leaving && !rg__life_is_ending(a) &&
+           rg__etcd_is_sound(a->etcd);
+}
+
+/* Which member died may be known here alone, so only what ends in any case is
+ * offered: no first world, and none that may be done. */
+static bool may_offer(const rg__agent *a, const rg__proposal *p)
+{
+    for (int i = 0; i < a->known.fins; i++)
+        if (a->known.fin[i].generation == a->known.cur.generation)
+            return false;
+    return may_take(a, p) && !a->params->is_mpi && !p->is_awaited &&
+           a->known.begun != 0;
+}
+
+/* The next agent must know that there was one before a worker does. */
+static void take(rg__agent *a, const rg__proposal *p, char *text)
+{
+    rg__offer_drop(a);
+    a->offered = p->generation;
+    a->offer = (rg__offer){.token = p->token,
+                           .cur = p->cur,
+                           .text = text,
+                           .since_ns = rg__now_ns()};
+    memcpy(a->offer.op, p->op, sizeof a->offer.op);
+    a->on->noted(a);
+    rg__failpoint("agent.offered", -1, 0, p->generation);
+}
+
+bool rg__offer_make(rg__agent *a, const rg__proposal *p)
+{
+    char *text =
+        may_offer(a, p)
+            ? rg__proposal_difference(p, rg__proposal_base(&a->known, p))
+            : NULL;
+    if (text == NULL || !rg__beat_can_carry(text)) {
+        free(text);
+        return false;
+    }
+    rg__failpoint("agent.propose", -1, 0, p->generation);
+    take(a, p, text);
+    rg__beat_offer(a, p->generation, text);
+    return true;
+}
+
+void rg__offer_hear(rg__agent *a, uint64_t host, uint64_t generation,
+                    const char *text, size_t bytes)
+{
+    rg__proposal p;
+    if (host != a->view.leader || rg__view_i_lead(a) ||
+        !rg__proposal_parse(text, bytes, &a->view, &p))
+        return;
+    p.generation = generation;
+    char *copy = may_take(a, &p) ? strndup(text, bytes) : NULL;
+    if (copy != NULL)
+        take(a, &p, copy);
+    rg__proposal_free(&p);
+    if (copy != NULL)
+        a->on->offered(a);
+}
+
+void rg__offer_drop(rg__agent *a)
+{
+    free(a->offer.text);
+    a->offer = (rg__offer){0};
+    a->offered = 0;
+}

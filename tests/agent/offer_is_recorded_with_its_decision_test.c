@@ -1,0 +1,307 @@
+/* A leader that knows of a death says what it proposes before anything is on
+ * record. Hosts that are where it is take that up; once all have acked, one txn
+ * writes the proposal and its decision. Another proposal of that number is
+ * refused, also by the next agent, and an ack of it does not count.
+ *
+ * Covers: offers.c leader.c publish.c view.c snapshot.c */
+#include "tests/agent/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GEN  KEYS "all/gen/0000000000000002"
+#define LINE KEYS "all/line/0000000000000002"
+#define CUR  KEYS "all/cur"
+
+static rg__member_id members[] = {{1, 0, 1}, {1, 1, 1}};
+static uint32_t ports[] = {0, 0};
+static rg__proposal_host host = {
+    .name = "h1", .id = 1, .address = {"127.0.0.1"}, .port = 9};
+
+static rg__proposal proposal(uint64_t g, const char *op, int size)
+{
+    rg__proposal p = {.generation = g,
+                      .from = g - 1,
+                      .member = members,
+                      .port = ports,
+                      .size = size,
+                      .host = &host,
+                      .host_count = 1};
+    snprintf(p.op, sizeof p.op, "%s", op);
+    return p;
+}
+
+static void put_proposal(etcd_server *server, const rg__proposal *p)
+{
+    char key[64];
+    snprintf(key, sizeof key, "all/gen/%016llx",
+             (unsigned long long)p->generation);
+    keys_put(server, key, rg__proposal_difference(p, NULL));
+}
+
+static void put_cur(etcd_server *server, uint64_t g, rg__gen_phase phase)
+{
+    const rg__cur cur = {.generation = g, .phase = phase};
+    keys_put(server, "all/cur", rg__cur_text(&cur));
+}
+
+static void put_host(etcd_server *server)
+{
+    rg__slot_record slots[] = {
+        {.slot = 0, .start = 1, .pid = 100, .is_alive = true},
+        {.slot = 1, .start = 1, .pid = 101, .is_alive = true}};
+    rg__host_record h = {.name = "h1",
+                         .id = 1,
+                         .seq = 1,
+                         .slots = 2,
+                         .open = 2,
+                         .elastic = 1,
+                         .address = {"127.0.0.1"},
+                         .port = 9,
+                         .slot = slots,
+                         .slot_count = 2};
+    keys_put(server, "lead/host/h1", rg__host_text(&h));
+}
+
+/* Generation 1 is decided, has two workers on host 1, and a commit. */
+static void put_world(etcd_server *server)
+{
+    const rg__line line = {.generation = 1, .source = 0, .to_size = 2};
+    const rg__proposal p = proposal(1, "one", 2);
+    etcd_server_delete(server, GEN);
+    etcd_server_delete(server, LINE);
+    keys_put_meta(server, 1);
+    put_host(server);
+    keys_put_leader(server, 1);
+    put_proposal(server, &p);
+    keys_put(server, "all/line/0000000000000001", rg__line_text(&line));
+    keys_put(server, "all/begun", rg__begun_text(1));
+    put_cur(server, 1, RG__GEN_DECIDED);
+}
+
+/* What follows from an offer here: the view has it. */
+static void see(rg__agent *a)
+{
+    CHECK_OK(rg__view_read(a, a->mirror, &a->view));
+}
+
+typedef struct place {
+    scene s;
+    rg__events on;
+    rg__slot slot[2];
+    rg__agent *a;
+} place;
+
+static rg__agent *come(place *at, etcd_server *server, uint64_t id)
+{
+    memset(at, 0, sizeof *at);
+    scene_open(&at->s, etcd_server_url(server));
+    rg__agent *a = keys_open_agent(&at->s, id);
+    at->a = a;
+    at->on = rg__agent_events;
+    at->on.offered = see;
+    a->on = &at->on;
+    a->own.slots = 2;
+    a->slot = at->slot;
+    for (uint32_t i = 0; i < 2; i++)
+        at->slot[i] = (rg__slot){.a = a,
+                                 .index = i,
+                                 .saved = {.state = SLOT_DOOR, .start = 1},
+                                 .w = {.pid = 100 + (pid_t)i, .sock = -1}};
+    a->mirror = a->leader->whole;
+    a->delivered = 1;
+    a->publication->has_published = true;
+    a->elastic = 1;
+    a->own.is_one_host = true; /* no datagram goes out */
+    CHECK_OK(rg__beat_open(a));
+    return a;
+}
+
+static void go(place *at)
+{
+    rg__beat_close(at->a);
+    at->a->mirror = NULL;
+    at->a->slot = NULL;
+    at->a->own.slots = 0;
+    keys_close_agent(at->a);
+    scene_close(&at->s);
+}
+
+/* --------------------------------------------------------------- the leader */
+
+static void say_ack(rg__agent *a, const char *op)
+{
+    rg__ack ack = {.id = 1, .generation = 2, .step = 3, .count = 1};
+    ack.held[0] = (rg__held){.id = {1, 3}, .is_whole = true};
+    snprintf(ack.op, sizeof ack.op, "%s", op);
+    char *text = rg__ack_text(&ack);
+    rg__ack_hear(a, 1, 2, text, strlen(text));
+    free(text);
+}
+
+static void proposal_and_decision_are_one_record(etcd_server *server)
+{
+    place at;
+    put_world(server);
+    rg__agent *a = come(&at, server, 1);
+    const int64_t before = scene_get(&at.s, KEYS "lead/host/h1").mod_revision;
+    at.slot[1].saved.state = SLOT_LOST;
+    rg__publish_reason(a, 1, &at.slot[1], true, "h1.1 died");
+    WAIT_FOR(&at.s, a->offered == 2);
+    CHECK(rg__view_is_offered(a, &a->view));
+    CHECK(rg__view_is_offered(a, &a->known));
+    CHECK_EQ(rg__view_newest(a)->size, 1);
+    CHECK(a->leader->acting == NULL);
+    say_ack(a, "another"); /* of what has the same number */
+    CHECK(a->leader->acting == NULL);
+    say_ack(a, a->offer.op);
+    CHECK(a->leader->acting != NULL);
+    WAIT_FOR(&at.s, a->leader->acting == NULL);
+    rg__life_step(a, RG__LIFE_ON_END);
+    const outcome line = scene_get(&at.s, LINE);
+    CHECK_EQ((int)line.kv_count, 1);
+    CHECK(line.mod_revision == scene_get(&at.s, GEN).mod_revision);
+    CHECK(line.mod_revision == scene_get(&at.s, CUR).mod_revision);
+    CHECK(scene_get(&at.s, KEYS "lead/host/h1").mod_revision == before);
+    CHECK(a->publication->is_held); /* and goes out next */
+    go(&at);
+}
+
+/* No ack comes: then it is on record as any proposal, and may be decided by
+ * any leader. */
+static void late_offer_goes_on_record(etcd_server *server)
+{
+    place at;
+    put_world(server);
+    rg__agent *a = come(&at, server, 1);
+    at.slot[1].saved.state = SLOT_LOST;
+    rg__publish_reason(a, 1, &at.slot[1], true, "h1.1 died");
+    WAIT_FOR(&at.s, a->leader->acting != NULL);
+    CHECK_EQ((long)a->offered, 2);
+    WAIT_FOR(&at.s, a->leader->acting == NULL);
+    rg__life_step(a, RG__LIFE_ON_END);
+    CHECK_EQ((int)scene_get(&at.s, GEN).kv_count, 1);
+    CHECK_EQ((int)scene_get(&at.s, LINE).kv_count, 0);
+    go(&at);
+}
+
+/* ----------------------------------------------------- the host that hears it
+ */
+
+static void hear(rg__agent *a, rg__proposal p, uint64_t from)
+{
+    char *text = rg__proposal_difference(&p, NULL);
+    rg__offer_hear(a, from, p.generation, text, strlen(text));
+    free(text);
+}
+
+static rg__proposal fitting(const rg__agent *a)
+{
+    rg__proposal p = proposal(2, "two", 1);
+    p.token = a->view.leader_token;
+    p.cur = a->view.cur.mod_revision;
+    return p;
+}
+
+static void only_what_fits_is_taken_up(etcd_server *server)
+{
+    place at;
+    put_world(server);
+    rg__agent *a = come(&at, server, 2);
+    const rg__proposal good = fitting(a);
+    rg__proposal p = good;
+    hear(a, good, 3); /* it does not lead */
+    p.token--;
+    hear(a, p, 1);
+    p = good;
+    p.cur--;
+    hear(a, p, 1);
+    p = good;
+    p.is_announced = true;
+    hear(a, p, 1);
+    p = good;
+    p.generation = 3;
+    hear(a, p, 1);
+    a->generation->finning = 1; /* the job may be done */
+    hear(a, good, 1);
+    a->generation->finning = 0;
+    a->delivered = 0;
+    hear(a, good, 1);
+    a->delivered = 1;
+    CHECK_EQ((long)a->offered, 0);
+    hear(a, good, 1);
+    CHECK_EQ((long)a->offered, 2);
+    CHECK(rg__view_is_offered(a, &a->view));
+    p = good;
+    snprintf(p.op, sizeof p.op, "late");
+    hear(a, p, 1); /* one of each number */
+    CHECK_STR(a->offer.op, "two");
+    go(&at);
+}
+
+/* Generation 2 is on record, as that one. What does a host do that has taken up
+ * "two", or whose agent before has taken up one? */
+static rg__agent *see_recorded(place *at, etcd_server *server, const char *op,
+                               bool is_next_agent)
+{
+    put_world(server);
+    rg__agent *a = come(at, server, 2);
+    hear(a, fitting(a), 1);
+    CHECK_EQ((long)a->offered, 2);
+    if (is_next_agent) {
+        rg__offer_drop(a);
+        a->offered = 2;
+    }
+    const rg__proposal p = proposal(2, op, 1);
+    put_proposal(server, &p);
+    put_cur(server, 2, RG__GEN_PROPOSED);
+    WAIT_FOR(&at->s, mirrored(a->mirror, GEN) != NULL &&
+                         mirrored(a->mirror, CUR)->mod_revision >
+                             mirrored(a->mirror, GEN)->mod_revision);
+    see(a);
+    a->mirror = NULL; /* what it has to say stays here */
+    a->generation->prepared = 2;
+    rg__generation_follow_offer(a);
+    return a;
+}
+
+static void same_one_is_taken_for_it(etcd_server *server)
+{
+    place at;
+    rg__agent *a = see_recorded(&at, server, "two", false);
+    CHECK_EQ((long)a->offered, 0);
+    CHECK_EQ(a->publication->reasons, 0);
+    CHECK_EQ((long)a->aborted, 0);
+    rg__generation_try_ack(a);
+    CHECK_EQ((long)a->acking, 2);
+    rg__life_step(a, RG__LIFE_ON_END);
+    go(&at);
+}
+
+static void other_one_is_refused(etcd_server *server, bool is_next_agent)
+{
+    place at;
+    rg__agent *a = see_recorded(&at, server, is_next_agent ? "two" : "other",
+                                is_next_agent);
+    CHECK_EQ((long)newest_reason(a)->generation, 2);
+    CHECK_EQ((long)a->aborted, 2);
+    rg__generation_follow_offer(a);
+    CHECK_EQ(a->publication->reasons, 1); /* said once */
+    rg__generation_try_ack(a);
+    CHECK_EQ((long)a->acking, 0);
+    rg__life_step(a, RG__LIFE_ON_END);
+    go(&at);
+}
+
+int main(void)
+{
+    etcd_server *server = etcd_server_start();
+    proposal_and_decision_are_one_record(server);
+    late_offer_goes_on_record(server);
+    only_what_fits_is_taken_up(server);
+    same_one_is_taken_for_it(server);
+    other_one_is_refused(server, false);
+    other_one_is_refused(server, true);
+    etcd_server_stop(server);
+    return 0;
+}
