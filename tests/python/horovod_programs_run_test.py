@@ -227,6 +227,12 @@ def elastic(hvd, torch):
     hvd.init()
     if os.path.exists(gate("died")):  # it joins a job of one worker
         assert (hvd.rank(), hvd.size()) == (1, 2), (hvd.rank(), hvd.size())
+        from regroup.horovod import _basics
+        library, _basics.LIBRARY = _basics.LIBRARY, "libregroup.so.0"
+        path, os.environ["PATH"] = os.environ["PATH"], "/nowhere"
+        _basics._expect(_basics.current())  # without the command regroup
+        assert (hvd.rank(), hvd.size()) == (1, 2), (hvd.rank(), hvd.size())
+        _basics.LIBRARY, os.environ["PATH"] = library, path
     torch.utils.data.distributed.DistributedSampler(  # refuses a rank of -1
         range(8), num_replicas=hvd.size(), rank=hvd.rank())
     model = torch.nn.Linear(2, 1)
