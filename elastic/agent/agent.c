@@ -54,9 +54,9 @@ static void start_working(rg__agent *a)
 /* A launcher no longer waits for a host before it. */
 static void follow_first_world(rg__agent *a)
 {
-    if (a->has_world || a->view.lines == 0)
+    if (a->life.has_world || a->view.lines == 0)
         return;
-    a->has_world = true;
+    a->life.has_world = true;
     rg__agent_tell_sizes(a);
 }
 

@@ -108,7 +108,8 @@ static void on_lease(void *arg, rg__lease_event event)
 
 void rg__agent_tell_sizes(rg__agent *a)
 {
-    const rg__fdrecord_sizes sizes = {a->own.min, a->own.max, a->has_world};
+    const rg__fdrecord_sizes sizes = {a->own.min, a->own.max,
+                                      a->life.has_world};
     rg__fdstore_put(a->fdstore, RG__FDRECORD_SIZES, &sizes, sizeof sizes, NULL,
                     0);
 }

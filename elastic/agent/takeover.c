@@ -40,8 +40,7 @@
     X(is_done)                                                                 \
     X(departure)                                                               \
     X(is_paused)                                                               \
-    X(spec)                                                                    \
-    X(offered)
+    X(spec)
 
 /* All of the agent's other records hang on it. */
 typedef struct saved_agent {

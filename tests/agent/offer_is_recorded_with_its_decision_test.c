@@ -147,7 +147,7 @@ static void proposal_and_decision_are_one_record(etcd_server *server)
     const int64_t before = scene_get(&at.s, KEYS "lead/host/h1").mod_revision;
     at.slot[1].saved.state = SLOT_LOST;
     rg__publish_reason(a, 1, &at.slot[1], true, "h1.1 died");
-    WAIT_FOR(&at.s, a->offered == 2);
+    WAIT_FOR(&at.s, a->life.offered == 2);
     CHECK(rg__view_is_offered(a, &a->view));
     CHECK(rg__view_is_offered(a, &a->known));
     CHECK_EQ(rg__view_newest(a)->size, 1);
@@ -177,7 +177,7 @@ static void late_offer_goes_on_record(etcd_server *server)
     at.slot[1].saved.state = SLOT_LOST;
     rg__publish_reason(a, 1, &at.slot[1], true, "h1.1 died");
     WAIT_FOR(&at.s, a->leader->acting != NULL);
-    CHECK_EQ((long)a->offered, 2);
+    CHECK_EQ((long)a->life.offered, 2);
     WAIT_FOR(&at.s, a->leader->acting == NULL);
     rg__life_step(a, RG__LIFE_ON_END);
     CHECK_EQ((int)scene_get(&at.s, GEN).kv_count, 1);
@@ -228,9 +228,9 @@ static void only_what_fits_is_taken_up(etcd_server *server)
     a->delivered = 0;
     hear(a, good, 1);
     a->delivered = 1;
-    CHECK_EQ((long)a->offered, 0);
+    CHECK_EQ((long)a->life.offered, 0);
     hear(a, good, 1);
-    CHECK_EQ((long)a->offered, 2);
+    CHECK_EQ((long)a->life.offered, 2);
     CHECK(rg__view_is_offered(a, &a->view));
     p = good;
     snprintf(p.op, sizeof p.op, "late");
@@ -247,10 +247,10 @@ static rg__agent *see_recorded(place *at, etcd_server *server, const char *op,
     put_world(server);
     rg__agent *a = come(at, server, 2);
     hear(a, fitting(a), 1);
-    CHECK_EQ((long)a->offered, 2);
+    CHECK_EQ((long)a->life.offered, 2);
     if (is_next_agent) {
         rg__offer_drop(a);
-        a->offered = 2;
+        a->life.offered = 2;
     }
     const rg__proposal p = proposal(2, op, 1);
     put_proposal(server, &p);
@@ -269,7 +269,7 @@ static void same_one_is_taken_for_it(etcd_server *server)
 {
     place at;
     rg__agent *a = see_recorded(&at, server, "two", false);
-    CHECK_EQ((long)a->offered, 0);
+    CHECK_EQ((long)a->life.offered, 0);
     CHECK_EQ(a->publication->reasons, 0);
     CHECK_EQ((long)a->aborted, 0);
     rg__generation_try_ack(a);

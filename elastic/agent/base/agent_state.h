@@ -191,6 +191,9 @@ struct rg__life {
     int64_t lease_id;   /* 0: none yet */
     uint32_t agents;    /* it has had so many; this one too */
     uint64_t most_step; /* the most steps that a worker here has ended */
+    uint64_t offered;   /* generation of an offer that this host has taken up
+                           and that was not on record then; 0: none */
+    bool has_world;     /* the supervisor knows that the first one is formed */
     rg__life_state state;
 };
 
@@ -214,9 +217,8 @@ struct rg__agent {
     const rg__events *on; /* what follows from what happens */
     rg__agent_params own; /* --min and --max are the job's, once it is known */
     const rg__agent_params *params; /* = &own */
-    bool has_world; /* the supervisor knows that the first one is formed */
-    rg__meta meta;  /* of the job that we would make */
-    rg__fdstore *fdstore; /* what outlives this agent; borrowed */
+    rg__meta meta;                  /* of the job that we would make */
+    rg__fdstore *fdstore;           /* what outlives this agent; borrowed */
     rg__loop *loop;
     rg__etcd *etcd;
     rg__owed owed; /* acts on etcd for which there was no memory */
@@ -261,8 +263,6 @@ struct rg__agent {
     rg__snapshot view;  /* of all/, parsed after each change */
     rg__snapshot known; /* of the whole, parsed before the leader looks; empty
                              while another agent leads */
-    uint64_t offered;   /* generation of an offer that this host has taken up
-                             and that was not on record then; 0: none */
     rg__offer offer;
     uint64_t delivered;   /* newest decision that was passed on */
     uint64_t acking;      /* generation whose ack is said */

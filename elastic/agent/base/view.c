@@ -124,19 +124,19 @@ bool rg__slot_can_store(const rg__slot *s)
 bool rg__view_is_offered(const rg__agent *a, const rg__snapshot *snap)
 {
     return a->offer.text != NULL && snap->cur.phase == RG__GEN_PROPOSED &&
-           snap->cur.generation == a->offered &&
+           snap->cur.generation == a->life.offered &&
            snap->cur.mod_revision == a->offer.cur;
 }
 
 static void lay_offer(const rg__agent *a, rg__snapshot *snap)
 {
     if (a->offer.text == NULL || snap->cur.phase != RG__GEN_DECIDED ||
-        snap->cur.generation + 1 != a->offered ||
+        snap->cur.generation + 1 != a->life.offered ||
         snap->cur.mod_revision != a->offer.cur ||
         snap->leader_token != a->offer.token ||
-        !rg__snapshot_lay(snap, RG__KEY(GEN, a->offered), a->offer.text))
+        !rg__snapshot_lay(snap, RG__KEY(GEN, a->life.offered), a->offer.text))
         return;
-    snap->cur.generation = a->offered;
+    snap->cur.generation = a->life.offered;
     snap->cur.phase = RG__GEN_PROPOSED;
 }
 

@@ -284,7 +284,7 @@ static bool may_ack(const rg__agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation != a->generation->prepared ||
         p->generation <= a->acking || a->dumping.holders > 0 ||
-        (p->generation == a->offered && !rg__view_is_offered(a, &a->view)))
+        (p->generation == a->life.offered && !rg__view_is_offered(a, &a->view)))
         return false;
     for (int i = 0; i < p->size; i++)
         if (p->member[i].host == a->id &&
@@ -500,7 +500,7 @@ void rg__generation_try_fin(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     if (p == NULL || a->generation->finning >= p->generation ||
-        a->offered > p->generation || rg__view_count_local(a, p) == 0)
+        a->life.offered > p->generation || rg__view_count_local(a, p) == 0)
         return;
     for (int i = 0; i < p->size; i++) {
         const rg__slot *s = rg__slot_of(a, p->member[i]);
@@ -606,37 +606,37 @@ static void finish(rg__agent *a)
  * not known. But none with members here is decided without its ack. */
 static bool is_offered_one(const rg__agent *a)
 {
-    const rg__proposal *p = rg__snapshot_gen(&a->view, a->offered);
+    const rg__proposal *p = rg__snapshot_gen(&a->view, a->life.offered);
     if (p == NULL)
         return false;
     return a->offer.op[0] != '\0'
                ? strcmp(p->op, a->offer.op) == 0
-               : rg__snapshot_line(&a->view, a->offered) != NULL &&
+               : rg__snapshot_line(&a->view, a->life.offered) != NULL &&
                      rg__view_count_local(a, p) > 0;
 }
 
 static void refuse(rg__agent *a)
 {
     char why[RG__CAUSE_MAX];
-    rg__generation_abort(a, a->offered);
+    rg__generation_abort(a, a->life.offered);
     if (a->view.cur.phase != RG__GEN_PROPOSED || a->offer.is_refused)
         return;
     a->offer.is_refused = true;
     snprintf(why, sizeof why, "host %.63s was told of another one before",
              a->params->host);
-    rg__publish_reason(a, a->offered, NULL, false, why);
+    rg__publish_reason(a, a->life.offered, NULL, false, why);
 }
 
 void rg__generation_follow_offer(rg__agent *a)
 {
     const rg__cur *cur = &a->view.cur;
-    if (a->offered == 0 || cur->generation < a->offered ||
+    if (a->life.offered == 0 || cur->generation < a->life.offered ||
         rg__view_is_offered(a, &a->view))
         return;
     const bool is_right = is_offered_one(a);
     if (!is_right)
         refuse(a);
-    if (is_right || cur->generation > a->offered)
+    if (is_right || cur->generation > a->life.offered)
         rg__offer_drop(a);
 }
 

@@ -404,7 +404,7 @@ static void look_again(rg__agent *a)
  * when it is time, or something else is to follow. */
 static void add_offered(rg__txn_draft *t, const rg__plan *plan)
 {
-    const uint64_t generation = t->a->offered;
+    const uint64_t generation = t->a->life.offered;
     char *text = strdup(t->a->offer.text);
     if (plan->kind != RG__PLAN_DECIDE) {
         put_proposal(t, generation, text);

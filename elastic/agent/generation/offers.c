@@ -31,7 +31,7 @@ static bool may_take(const rg__agent *a, const rg__proposal *p)
            p->generation == cur->generation + 1 &&
            a->delivered == cur->generation && p->cur == cur->mod_revision &&
            p->token == a->view.leader_token && !p->is_announced &&
-           a->offered < p->generation &&
+           a->life.offered < p->generation &&
            a->generation->prepared < p->generation &&
            a->generation->finning < cur->generation &&
            !a->departure.is_leaving && !rg__life_is_ending(a) &&
@@ -53,7 +53,7 @@ static bool may_offer(const rg__agent *a, const rg__proposal *p)
 static void take(rg__agent *a, const rg__proposal *p, char *text)
 {
     rg__offer_drop(a);
-    a->offered = p->generation;
+    a->life.offered = p->generation;
     a->offer = (rg__offer){.token = p->token,
                            .cur = p->cur,
                            .text = text,
@@ -99,5 +99,5 @@ void rg__offer_drop(rg__agent *a)
 {
     free(a->offer.text);
     a->offer = (rg__offer){0};
-    a->offered = 0;
+    a->life.offered = 0;
 }
