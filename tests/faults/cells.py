@@ -141,8 +141,8 @@ class Cell(typing.NamedTuple):
 WORKER = ("idle", "allreduce", "copy", "before agree", "after agree",
           "set create", "build", "decided", "restore", "begin", "drained",
           "finish", "fin", "door")
-AGENT = ("detect", "propose", "prepare", "ack", "decide", "deliver", "join",
-         "source", "sink", "drain", "done", "farewell")
+AGENT = ("detect", "propose", "offered", "prepare", "ack", "decide", "deliver",
+         "join", "source", "sink", "drain", "done", "farewell")
 HOST = ("door", "idle", "allreduce", "before agree", "after agree", "copy",
         "set create", "detect", "propose", "build", "decide", "source", "sink",
         "begin", "drain", "finish", "done")
