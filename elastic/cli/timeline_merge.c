@@ -10,6 +10,7 @@
 #include "elastic/cli/timeline_merge.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -17,12 +18,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "sdk/base/fail.h"
 
 #define HEAD      "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
-#define TRACKS    100 /* of a host, by number (timeline.c) */
-#define WORLD     1   /* the thread of set 0 */
+#define WORLD     1 /* the thread of set 0 */
 #define WINDOW_US 1e6
 
 /* In these each rank waits for all. */
@@ -53,13 +55,29 @@ typedef struct shift {
 
 /* ------------------------------------------------------------------ reading */
 
+/* No pipe, since it is read several times. NULL: *why_p is the reason. */
+static FILE *open_file(const char *path, const char **why_p)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat at;
+    FILE *file = NULL;
+    *why_p = "it has to be a file";
+    if (fd < 0 || fstat(fd, &at) != 0 ||
+        (S_ISREG(at.st_mode) && (file = fdopen(fd, "r")) == NULL))
+        *why_p = strerror(errno);
+    if (file == NULL && fd >= 0)
+        close(fd);
+    return file;
+}
+
 static rg_status open_trace(trace *t, const char *path)
 {
-    *t = (trace){.path = path, .file = fopen(path, "re")};
+    const char *why;
+    *t = (trace){.path = path, .file = open_file(path, &why)};
     t->st = RG_OK;
     if (t->file == NULL)
         return rg__fail(RG_ERR_INVALID, "the timeline %s can't be read: %s",
-                        path, strerror(errno));
+                        path, why);
     if (getline(&t->line, &t->room, t->file) < 0 || strcmp(t->line, HEAD) != 0)
         return rg__fail(RG_ERR_INVALID,
                         "%s does not begin as a timeline of Regroup does",
@@ -114,7 +132,7 @@ static bool is_meeting(const json_t *event)
     const json_t *status =
         json_object_get(json_object_get(event, "args"), "status");
     if (name == NULL || count(event, "tid") != WORLD ||
-        count(event, "pid") % TRACKS == 0 || !json_is_string(status) ||
+        !json_is_string(status) ||
         strcmp(json_string_value(status), "RG_OK") != 0)
         return false;
     for (size_t i = 0; i < sizeof meetings / sizeof *meetings; i++)
@@ -241,23 +259,41 @@ static double ahead_us(const shift *s, double at_us)
 /* ------------------------------------------------------------------ writing */
 
 /* Tracks of different files are different ones, and so are pairs of events. */
+static void tell_apart(json_t *event, const char *name, uint64_t file,
+                       uint64_t files)
+{
+    if (json_object_get(event, name) != NULL)
+        json_object_set_new(
+            event, name,
+            json_integer((json_int_t)(count(event, name) * files + file)));
+}
+
 static void put(json_t *event, const shift *s, uint64_t file, uint64_t files,
                 bool *is_first)
 {
     json_t *ts = json_object_get(event, "ts");
-    const uint64_t pid = (file + 1) * TRACKS + count(event, "pid") % TRACKS;
     if (json_is_number(ts)) {
         const double us = json_number_value(ts);
         json_object_set_new(event, "ts", json_real(us - ahead_us(s, us)));
     }
-    if (json_object_get(event, "id") != NULL)
-        json_object_set_new(
-            event, "id",
-            json_integer((json_int_t)(count(event, "id") * files + file)));
-    json_object_set_new(event, "pid", json_integer((json_int_t)pid));
+    tell_apart(event, "id", file, files);
+    tell_apart(event, "pid", file, files);
     fputs(*is_first ? "" : ",\n", stdout);
     json_dumpf(event, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
     *is_first = false;
+}
+
+/* To its end. */
+static rg_status look(const char *path)
+{
+    trace t = {0};
+    json_t *event;
+    rg_status st = open_trace(&t, path);
+    while (st == RG_OK && (event = next_event(&t)) != NULL)
+        json_decref(event);
+    st = st == RG_OK ? t.st : st;
+    close_trace(&t);
+    return st;
 }
 
 static rg_status copy(const char *path, const shift *s, uint64_t file,
@@ -283,6 +319,8 @@ rg_status rg__timeline_merge(char *const *paths, int n)
     rg_status st = shifts != NULL
                        ? RG_OK
                        : rg__fail(RG_ERR_MEMORY, "no memory for timelines");
+    for (int i = 0; st == RG_OK && i < n; i++)
+        st = look(paths[i]);
     for (int i = 1; st == RG_OK && i < n; i++) {
         st = measure(paths[0], paths[i], &shifts[i]);
         if (st == RG_OK && shifts[i].n == 0)

@@ -1,7 +1,8 @@
 """`regroup timeline merge` makes one trace of those of several hosts: a track
 for each worker and set of each host, and although the clock of one of them is
 seven seconds ahead, no operation of all ranks ends on a rank before each has
-begun it. Mistakes are one sentence, and leave nothing on standard output.
+begun it. What was merged can be merged again. Mistakes are one sentence, and
+leave nothing on standard output, wherever they are.
 
 Covers: timeline_merge.c timeline_cmd.c"""
 import json
@@ -72,6 +73,13 @@ def test():
                   and {pid for pid, _ in tracks.values()} ==
                   {e["pid"] for e in events if e["name"] != "regroup"},
                   str(tracks))
+            merged = f"{folder}/merged.json"
+            with open(merged, "w", encoding="utf-8") as file:
+                file.write(shown.stdout)
+            again = json.loads(merge(merged, files[1]).stdout)["traceEvents"]
+            claim(len({e["pid"] for e in again
+                       if e["name"] == "process_name"}) == 9,
+                  "tracks of what was merged before are one")
             shown = merge(files[1])
             claim(len(json.loads(shown.stdout)["traceEvents"]) < len(parts) and
                   shown.returncode == 0, "one file")
@@ -81,9 +89,20 @@ def test():
                 lines = file.readlines()
             with open(bad, "w", encoding="utf-8") as file:
                 file.writelines(lines[:20] + ["{\"ph\":\n"] + lines[20:])
+            late, short = f"{folder}/late.json", f"{folder}/short.json"
+            with open(late, "w", encoding="utf-8") as file:
+                file.writelines(lines[:-1] + ["no event\n"])
+            with open(short, "w", encoding="utf-8") as file:
+                file.writelines([*lines[:20], "]}\n"])
+            pipe = f"{folder}/pipe"
+            os.mkfifo(pipe)
             for words, said in (((), "FILE"), ((files[0], "/none"), "/none"),
+                                (("/none",), "/none"),
                                 ((files[0], "/dev/null"), "/dev/null"),
                                 ((files[0], folder), folder),
+                                ((files[0], pipe), pipe),
+                                ((bad,), "line 21 of"),
+                                ((short, late), f"of {late} is no event"),
                                 ((files[0], bad), "line 21 of")):
                 shown = merge(*words)
                 claim(shown.returncode == 64 and shown.stdout == "" and
