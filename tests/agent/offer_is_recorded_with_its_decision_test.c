@@ -1,7 +1,8 @@
 /* A leader that knows of a death says what it proposes before anything is on
  * record. Hosts that are where it is take that up; once all have acked, one txn
  * writes the proposal and its decision. Another proposal of that number is
- * refused, also by the next agent, and an ack of it does not count.
+ * refused, also by the next agent, and an ack of it does not count. An offer
+ * that comes to nothing ends the generation that hosts have left for it.
  *
  * Covers: offers.c leader.c publish.c view.c snapshot.c */
 #include "tests/agent/keys.h"
@@ -12,6 +13,7 @@
 #define GEN  KEYS "all/gen/0000000000000002"
 #define LINE KEYS "all/line/0000000000000002"
 #define CUR  KEYS "all/cur"
+#define LEAD KEYS "all/leader"
 
 static rg__member_id members[] = {{1, 0, 1}, {1, 1, 1}};
 static uint32_t ports[] = {0, 0};
@@ -293,6 +295,41 @@ static void other_one_is_refused(etcd_server *server, bool is_next_agent)
     go(&at);
 }
 
+/* Its members have left generation 1, for a reason that nobody else may know:
+ * the leader is another one now, or this agent is the next of its host. */
+static void one_that_came_to_nothing(etcd_server *server, bool is_next_agent)
+{
+    place at;
+    put_world(server);
+    keys_put_leader(server, 3);
+    rg__agent *a = come(&at, server, 1);
+    hear(a, fitting(a), 3);
+    CHECK_EQ((long)a->life.offered, 2);
+    rg__generation_follow_offer(a);
+    CHECK_EQ(a->publication->reasons, 0); /* it may still go on record */
+    if (is_next_agent) {
+        rg__offer_drop(a);
+        a->life.offered = 2;
+    } else {
+        etcd_server_delete(server, LEAD);
+        WAIT_FOR(&at.s, mirrored(a->mirror, LEAD) == NULL);
+    }
+    see(a);
+    a->mirror = NULL; /* what it has to say stays here */
+    rg__generation_follow_offer(a);
+    rg__generation_follow_offer(a);
+    CHECK_EQ(a->publication->reasons, 1); /* said once */
+    CHECK_EQ((long)newest_reason(a)->generation, 1);
+    CHECK_EQ((long)a->aborted, 1);
+    a->view.cur.generation = 2; /* and then another one is on record */
+    a->view.cur.phase = RG__GEN_PROPOSED;
+    a->view.cur.mod_revision++;
+    rg__generation_follow_offer(a);
+    CHECK_EQ((long)newest_reason(a)->generation, 2);
+    rg__life_step(a, RG__LIFE_ON_END);
+    go(&at);
+}
+
 int main(void)
 {
     etcd_server *server = etcd_server_start();
@@ -302,6 +339,8 @@ int main(void)
     same_one_is_taken_for_it(server);
     other_one_is_refused(server, false);
     other_one_is_refused(server, true);
+    one_that_came_to_nothing(server, false);
+    one_that_came_to_nothing(server, true);
     etcd_server_stop(server);
     return 0;
 }

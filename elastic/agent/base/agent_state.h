@@ -68,7 +68,7 @@ typedef struct rg__offer {
     char op[33];        /* "": the agent before us has taken it up */
     char *text;         /* the proposal as JSON, owned; NULL likewise */
     uint64_t since_ns;
-    bool is_refused; /* we have said that another one is on record */
+    uint64_t ended; /* newest generation that we have ended because of it */
 } rg__offer;
 
 /* The process in a slot that called rg_init. Gone (pid 0) before it did. */

@@ -615,24 +615,46 @@ static bool is_offered_one(const rg__agent *a)
                      rg__view_count_local(a, p) > 0;
 }
 
-static void refuse(rg__agent *a)
+/* Here it is left at once, and the others are told. */
+static void end_once(rg__agent *a, uint64_t generation, const char *what)
 {
     char why[RG__CAUSE_MAX];
-    rg__generation_abort(a, a->life.offered);
-    if (a->view.cur.phase != RG__GEN_PROPOSED || a->offer.is_refused)
+    rg__generation_abort(a, generation);
+    if (a->offer.ended == generation)
         return;
-    a->offer.is_refused = true;
-    snprintf(why, sizeof why, "host %.63s was told of another one before",
-             a->params->host);
-    rg__publish_reason(a, a->life.offered, NULL, false, why);
+    a->offer.ended = generation;
+    snprintf(why, sizeof why, "host %.63s %s", a->params->host, what);
+    rg__publish_reason(a, generation, NULL, false, why);
+}
+
+static void refuse(rg__agent *a)
+{
+    if (a->view.cur.phase == RG__GEN_PROPOSED)
+        end_once(a, a->life.offered, "was told of another one before");
+    else
+        rg__generation_abort(a, a->life.offered);
+}
+
+/* Members here have left it for the offer. What it ends for may have been known
+ * to one agent alone, which is gone. */
+static void end_left(rg__agent *a)
+{
+    const rg__cur *cur = &a->view.cur;
+    if (cur->phase == RG__GEN_DECIDED && rg__view_has_members(a) &&
+        !rg__publish_knows_reason(a, cur->generation))
+        end_once(a, cur->generation,
+                 "has left it for one that came to nothing");
 }
 
 void rg__generation_follow_offer(rg__agent *a)
 {
     const rg__cur *cur = &a->view.cur;
-    if (a->life.offered == 0 || cur->generation < a->life.offered ||
-        rg__view_is_offered(a, &a->view))
+    if (a->life.offered == 0 || rg__view_is_offered(a, &a->view))
         return;
+    if (cur->generation < a->life.offered) {
+        end_left(a);
+        return;
+    }
     const bool is_right = is_offered_one(a);
     if (!is_right)
         refuse(a);

@@ -15,7 +15,8 @@ void rg__generation_fin_again(
     rg__agent *a);                         /* the key has gone with the lease */
 void rg__generation_pass_on(rg__agent *a); /* the decision, to local workers */
 void rg__generation_follow(rg__agent *a);  /* the mirror has changed */
-/* What is on record by now is what was taken up, or is refused. */
+/* What is on record by now is what was taken up, or is refused; what came to
+ * nothing ends the generation before it. */
 void rg__generation_follow_offer(rg__agent *a);
 void rg__generation_abort(rg__agent *a, uint64_t generation);
 /* How far workers here have come: later commits in a vault don't count. */
@@ -79,6 +80,8 @@ void rg__publish_reason(rg__agent *a, uint64_t generation, const rg__slot *s,
 void rg__publish_broken_link(rg__agent *a, uint64_t generation,
                              const rg__slot *s, const char *host,
                              const char *text);
+/* One is in etcd, or on its way there from here. */
+bool rg__publish_knows_reason(const rg__agent *a, uint64_t generation);
 
 /* ack.c */
 /* This host acks the proposal. */

@@ -388,3 +388,18 @@ void rg__publish_broken_link(rg__agent *a, uint64_t generation,
     snprintf(r->link, sizeof r->link, "%s", host);
     rg__publish(a);
 }
+
+static bool is_any_of(const rg__reason *reason, int n, uint64_t generation)
+{
+    for (int i = 0; i < n; i++)
+        if (reason[i].generation == generation)
+            return true;
+    return false;
+}
+
+bool rg__publish_knows_reason(const rg__agent *a, uint64_t generation)
+{
+    return is_any_of(a->view.reason, a->view.reasons, generation) ||
+           is_any_of(a->publication->reason, a->publication->reasons,
+                     generation);
+}

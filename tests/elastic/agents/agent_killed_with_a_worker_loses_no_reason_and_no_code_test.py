@@ -2,13 +2,14 @@
 kernel and the supervisor, names the signal, and the world shrinks and grows as
 if an agent had been there. And in the other order: the only worker dies, then
 the agent, and the commit that the worker had made counts. A failure from which
-an agent has drawn its conclusions counts once.
+an agent has drawn its conclusions counts once. What only the agent knew, a
+passed deadline, ends the generation also if it had got no further than an offer.
 
-Covers: supervisor.c takeover.c deathwatch.c"""
+Covers: supervisor.c takeover.c deathwatch.c generation.c"""
 import os
 import signal
 
-from house import UNTIL_FINISH, Job, claim, main, trainer, until
+from house import BUILD, UNTIL_FINISH, Job, claim, main, trainer, until
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
@@ -43,8 +44,19 @@ def failures_count_once():
         claim("can't come in state" not in job.text(), "a slot went astray")
 
 
+def deadlines_count():
+    with Job(["-n", "3"], [os.path.join(BUILD, "tests", "late"), "elastic"],
+             env={"REGROUP_FAILPOINT": "agent.offered:gen2:start1:kill"}) as job:
+        job.finish()
+        claim("took over" in job.text(), "no agent was killed")
+        for slot in range(3):
+            claim(f"right slot {slot}" in job.text(),
+                  f"slot {slot} is in no later generation")
+
+
 def test():
     commits_count()
+    deadlines_count()
     failures_count_once()
     with Job(["--min", "1", "--max", "3"], trainer(*TRAIN)) as job:
         job.wait_step(30)
