@@ -6,8 +6,9 @@
  *   stand     every worker says where it stands, or is dead; what the agent
  *             before had heard and not acted on is lost, so it counts nowhere
  *   view      etcd answers, the lease is held, the job's keys are here: losses
- * that no other host may know are published (again); a proposal that was handed
- * out to some members only is given up
+ * that no other host may know are published (again), and so is that the workers
+ * were told to leave; a proposal that was handed out to some members only is
+ * given up
  *
  * Without etcd we stay before the last: members go on meanwhile, as always. */
 #include "elastic/agent/wiring.h"
@@ -265,6 +266,36 @@ static void take_up_decision(rg__agent *a)
     rg__generation_pass_on(a);
 }
 
+static bool was_told_to_leave(const rg__slot *s, const rg__proposal *p)
+{
+    return rg__slot_is_alive(s) && s->w.page != NULL &&
+           rg__view_has_place(p, s) &&
+           atomic_load(&s->w.page->abort) >= p->generation;
+}
+
+/* The agent before had a reason to end the generation, and was killed before
+ * etcd had heard it. Those that left for it would wait forever. */
+static void end_what_was_left(rg__agent *a)
+{
+    char text[RG__CAUSE_MAX];
+    const rg__proposal *p = rg__view_decided(a);
+    const rg__cur *cur = &a->view.cur;
+    if (p == NULL || cur->phase == RG__GEN_DONE ||
+        (cur->generation != p->generation &&
+         !rg__view_is_only_announced(a, cur->generation)) ||
+        rg__publish_knows_reason(a, p->generation))
+        return;
+    int i = 0;
+    while (i < a->params->slots && !was_told_to_leave(&a->slot[i], p))
+        i++;
+    if (i == a->params->slots)
+        return;
+    rg__generation_abort(a, p->generation);
+    snprintf(text, sizeof text, "%.40s: its agent died before it said why",
+             a->params->host);
+    rg__publish_reason(a, p->generation, &a->slot[i], false, text);
+}
+
 void rg__resume_view(rg__agent *a)
 {
     if (a->life.state != RG__LIFE_VIEWING)
@@ -276,6 +307,7 @@ void rg__resume_view(rg__agent *a)
     for (int i = 0; i < a->params->slots; i++)
         rg__slot_publish_loss(&a->slot[i]);
     take_up_decision(a);
+    end_what_was_left(a);
     if (p != NULL)
         judge_proposal(a, p);
     rg__generation_try_begin(a);

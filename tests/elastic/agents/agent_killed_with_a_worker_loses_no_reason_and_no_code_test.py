@@ -3,13 +3,15 @@ kernel and the supervisor, names the signal, and the world shrinks and grows as
 if an agent had been there. And in the other order: the only worker dies, then
 the agent, and the commit that the worker had made counts. A failure from which
 an agent has drawn its conclusions counts once. What only the agent knew, a
-passed deadline, ends the generation also if it had got no further than an offer.
+passed deadline, ends the generation also if it had got no further than an offer,
+or etcd was away.
 
 Covers: supervisor.c takeover.c deathwatch.c generation.c"""
 import os
 import signal
 
-from house import BUILD, UNTIL_FINISH, Job, claim, main, trainer, until
+from house import (BUILD, UNTIL_FINISH, Etcd, Job, claim, main, trainer,
+                   until)
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
@@ -44,14 +46,35 @@ def failures_count_once():
         claim("can't come in state" not in job.text(), "a slot went astray")
 
 
+def kill_agent(job):
+    agent = job.agent()
+    os.kill(agent, signal.SIGKILL)
+    until(lambda: job.agent() not in (None, agent), 10, "another agent")
+
+
+def check_all_went_on(job):
+    job.finish()
+    claim("took over" in job.text(), "no agent was killed")
+    for slot in range(3):
+        claim(f"right slot {slot}" in job.text(),
+              f"slot {slot} is in no later generation")
+
+
 def deadlines_count():
-    with Job(["-n", "3"], [os.path.join(BUILD, "tests", "late"), "elastic"],
+    late = os.path.join(BUILD, "tests", "late")
+    with Job(["-n", "3"], [late, "elastic"],
              env={"REGROUP_FAILPOINT": "agent.offered:gen2:start1:kill"}) as job:
-        job.finish()
-        claim("took over" in job.text(), "no agent was killed")
-        for slot in range(3):
-            claim(f"right slot {slot}" in job.text(),
-                  f"slot {slot} is in no later generation")
+        check_all_went_on(job)
+    with Etcd() as etcd, \
+            Job(["-n", "3", "--etcd", etcd.url], [late, "default"],
+                env={"REGROUP_OP_TIMEOUT": "3s"}) as job:
+        until(lambda: "kvs" in etcd.ask(
+            "range", key="/regroup/v1/test/all/begun"), 20, "all are in fn")
+        etcd.kill()
+        until(lambda: "is broken: " in job.text(), 20, "the deadline")
+        kill_agent(job)
+        etcd.start()
+        check_all_went_on(job)
 
 
 def test():
