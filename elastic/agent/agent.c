@@ -328,10 +328,9 @@ static void follow_beats_sent(rg__agent *a)
 static void follow_host_aborted(rg__agent *a, uint64_t generation)
 {
     rg__generation_abort(a, generation);
-    if (!rg__view_i_lead(a))
-        return;
     rg__suspect_told(a, generation);
-    rg__beat_abort(a, generation);
+    if (rg__view_i_lead(a))
+        rg__beat_abort(a, generation);
 }
 
 static void follow_host_missed(rg__agent *a)

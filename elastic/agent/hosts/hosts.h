@@ -94,7 +94,8 @@ void rg__suspect_forgive(rg__agent *a);   /* we were late ourselves */
 void rg__suspect_take_over(rg__agent *a); /* what the agent before us accused */
 void rg__suspect_forget(rg__peer *one); /* it goes: nothing of it is awaited */
 void rg__suspect_heard(rg__peer *one);  /* it has answered a probe */
-/* As the leader: a host has said that it aborted the generation. */
+/* A host has said that it aborted the generation: if it can't publish why, the
+ * leader does, also one that leads since then. */
 void rg__suspect_told(rg__agent *a, uint64_t generation);
 /* What the leader knows has changed: is an accusation new? */
 void rg__suspect_note(rg__agent *a, const rg__suspicion *before, int n);

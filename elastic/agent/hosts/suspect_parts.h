@@ -12,8 +12,7 @@ struct rg__suspects {
     int64_t round;         /* revision of that asking */
     uint64_t spoken_for;   /* the newest generation ended for a host that etcd
                               does not answer */
-    uint64_t told_generation, told_ns; /* a host has told the leader of its
-                                          abort; 0: no */
+    uint64_t told_generation, told_ns; /* a host has told of its abort; 0: no */
     rg__etcd_req *deposing;
     rg__suspicion
         *accused; /* as read last, while we accuse the leader; owned */
