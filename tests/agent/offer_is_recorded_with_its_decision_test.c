@@ -159,13 +159,39 @@ static void proposal_and_decision_are_one_record(etcd_server *server)
     say_ack(a, a->offer.op);
     CHECK(a->leader->acting != NULL);
     WAIT_FOR(&at.s, a->leader->acting == NULL);
-    rg__life_step(a, RG__LIFE_ON_END);
+    a->leader->away_ns = 1; /* it looks no more */
     const outcome line = scene_get(&at.s, LINE);
     CHECK_EQ((int)line.kv_count, 1);
     CHECK(line.mod_revision == scene_get(&at.s, GEN).mod_revision);
     CHECK(line.mod_revision == scene_get(&at.s, CUR).mod_revision);
     CHECK(scene_get(&at.s, KEYS "lead/host/h1").mod_revision == before);
-    CHECK(a->publication->is_held); /* and goes out next */
+    CHECK(a->publication->is_held); /* and goes out next, ... */
+    WAIT_FOR(&at.s, mirrored(a->mirror, LINE) != NULL);
+    see(a);
+    a->mirror = NULL;   /* what it has to say stays here */
+    rg__publish_now(a); /* ... also if what the leader reads is behind */
+    CHECK(!a->publication->is_held);
+    rg__life_step(a, RG__LIFE_ON_END);
+    go(&at);
+}
+
+/* Another leads before the offer is on record: what was held for it goes out.
+ */
+static void reason_outlives_the_offer(etcd_server *server)
+{
+    place at;
+    put_world(server);
+    rg__agent *a = come(&at, server, 1);
+    rg__publish_reason(a, 1, &at.slot[1], false, "h1.1: too late");
+    WAIT_FOR(&at.s, a->publication->is_held);
+    a->leader->away_ns = 1; /* it looks no more */
+    etcd_server_delete(server, LEAD);
+    WAIT_FOR(&at.s, mirrored(a->mirror, LEAD) == NULL);
+    see(a);
+    a->mirror = NULL; /* what it has to say stays here */
+    rg__publish_if_held(a);
+    WAIT_FOR(&at.s, !a->publication->is_held);
+    rg__life_step(a, RG__LIFE_ON_END);
     go(&at);
 }
 
@@ -334,6 +360,7 @@ int main(void)
 {
     etcd_server *server = etcd_server_start();
     proposal_and_decision_are_one_record(server);
+    reason_outlives_the_offer(server);
     late_offer_goes_on_record(server);
     only_what_fits_is_taken_up(server);
     same_one_is_taken_for_it(server);

@@ -241,12 +241,13 @@ void rg__publish(rg__agent *a)
 void rg__publish_now(void *agent_arg)
 {
     rg__agent *a = agent_arg;
-    if (does_leader_look_first(a)) {
+    const bool looks_first = does_leader_look_first(a);
+    if (looks_first) {
         a->leader->is_known_old = true;
         rg__leader_look(a);
-        a->publication->is_held = rg__view_is_offered(a, &a->known);
-        a->publication->is_counted |= a->publication->is_held;
     }
+    a->publication->is_held = looks_first && rg__view_is_offered(a, &a->view);
+    a->publication->is_counted |= a->publication->is_held;
     if (!a->publication->is_held)
         send_record(a);
 }
