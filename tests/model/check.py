@@ -91,6 +91,10 @@ PROTOCOL = [
      f"{TWO_WORKERS} F=1 LC=0 AWAY=1 OFFERS=1"),
     ("offers, agent", "an agent is killed, a death",
      f"{TWO_ON_ONE} F=1 LC=0 AK=1 OFFERS=1"),
+    ("reason", "an agent is killed that alone knows why a generation ended",
+     f"{TWO_WORKERS} F=0 LC=0 AK=1 SOFT=1"),
+    ("offers, reason", "and may have offered the next one",
+     f"{TWO_WORKERS} F=0 LC=0 AK=1 SOFT=1 OFFERS=1"),
 ]
 # Of so many states that an optimiser pays; it takes as long as a million.
 LARGE = {"death", "two deaths", "broken", "one host, two", "absence, broken",
@@ -135,6 +139,8 @@ LONG = [
 ]
 # name, the invariant that it must break, what it does, its constants
 MUTANTS = [
+    ("FORGETS_REASON", "f", "forgets why workers were told to leave",
+     f"{TWO_ON_ONE} F=0 LC=0 AK=1 SOFT=1"),
     ("SKIP_DECISION", "f", "prepares g+1 without delivering decision g",
      f"{TWO_HOSTS} F=0 LC=1"),
     ("DONE_ONLY_IF_DECIDED", "f", "an announced g+1 hides that g has finished",

@@ -14,7 +14,8 @@
  * is 1 when it is etcd alone that an absent host does not hear, for good.
  * DRAIN is 1 when host 0 is asked to leave. CLEAN is 1 when restoring takes two steps and is left out for a worker whose
  * memory is the commit already. AK is how many agents are killed; the next one of the host takes over.
- * OFFERS is 1 when a leader may offer a proposal before it is on record.
+ * OFFERS is 1 when a leader may offer a proposal before it is on record. SOFT are reports of "broken" that an agent
+ * acts on before they are published.
  * SPARE keeps newcomers out until a member is missing, MIN is --min (1 or 2).
  * Every MUT_ flag breaks one rule. */
 
@@ -81,8 +82,11 @@
 #ifndef OFFERS
 #define OFFERS 0
 #endif
+#ifndef SOFT
+#define SOFT 0
+#endif
 #define NP   3 /* pieces of a vault slot */
-#define MAXG (1 + F + B + NW * AWAY + POWER + AK + DRAIN + (NEWC < NW -> 1 : 0) +            \
+#define MAXG (1 + F + B + SOFT + NW * AWAY + POWER + AK + DRAIN + (NEWC < NW -> 1 : 0) +            \
               OFFERS * (F + LC + AK + AWAY))
 #define ROWS 7
 
@@ -150,6 +154,15 @@ bit  drains;        /* host 0 is to leave; its workers get no place */
 /* ------------------------------------------------------- in the agents */
 byte seen[NH];  /* newest proposal that the agent has looked at */
 byte abort[NH]; /* the abort word of its pages */
+#if SOFT
+byte said[NH];  /* a generation that has ended, which this agent alone knows */
+byte softs = SOFT;
+#define forget_said(h)   said[h] = 0
+#define is_said(h, g)    (said[h] == (g))
+#else
+#define forget_said(h)   skip
+#define is_said(h, g)    0
+#endif
 byte plan[NH];  /* what the leader is about to write: */
 #define P_NONE    0
 #define P_PROPOSE 1
@@ -556,7 +569,8 @@ inline make_plan(h)
  * hosts take it up. */
 #define of_here                                                               \
     ((is_here(0) -> HM0 : 0) | (is_here(NH - 1) -> local(NH - 1) : 0))
-#define is_ending(g) (broken(g) || (members[g] & marked & of_here) != 0)
+#define is_ending(g)                                                          \
+    (broken(g) || (members[g] & marked & of_here) != 0 || is_said(leader, g))
 #define offered      ((members[cur] | door) & placeable & ~(marked & of_here))
 #define is_any_fin(g) (fin[0] == (g) || fin[NH - 1] == (g))
 #define can_offer(h)                                                          \
@@ -953,10 +967,34 @@ inline catch_up(h)
 #endif
 
 #if AK > 0
+/* Pages say that workers were told to leave, and etcd knows no reason: the agent
+ * before had one. */
+#ifdef MUT_FORGETS_REASON
+#define was_left(h) 0
+#else
+#define was_left(h)                                                           \
+    (adopts[h] && phase < DONE && newest(decided) > 0 &&                      \
+     (members[newest(decided)] & local(h)) != 0 &&                            \
+     abort[h] >= newest(decided) && cur >= newest(decided) &&                 \
+     (phase == DECIDED || has(announced, cur)) &&                             \
+     !has(ev, newest(decided)))
+#endif
+inline end_left(h)
+{
+    if
+    :: was_left(h) ->
+        ev = ev | bit_of(newest(decided));
+        printf("host %d ends g%d, which its workers have left\n", h,
+               newest(decided))
+    :: else
+    fi
+}
+
 /* Workers have told the next agent what was handed to them. What only some of
  * the members have is given up: they would wait in a segment of the dead one. */
 inline take_up(h)
 {
+    end_left(h);
     x = 0;
     k = 0;
     i = 0;
@@ -987,6 +1025,7 @@ inline take_up(h)
 inline kill_agent(h)
 {
     kills--;
+    forget_said(h);
     agents[h]++;
     adopts[h] = 1;
     seen[h] = 0;
@@ -1074,6 +1113,7 @@ end:
     :: d_step {
         is_here(h) && phase < DONE && has_taken(h) && adopts[h] &&
         cur < took[h] ->
+        end_left(h);
         seen[h] = took[h];
         adopts[h] = 0;
         abort[h] = top(abort_now(h), took[h] - 1)
@@ -1121,6 +1161,14 @@ end:
         od;
         i = 0
     }
+#if SOFT
+    /* publish a reason */
+    :: d_step {
+        is_here(h) && phase < DONE && said[h] != 0 ->
+        ev = ev | bit_of(said[h]);
+        said[h] = 0
+    }
+#endif
     /* ack */
     :: d_step {
         phase == PROPOSE && seen[h] == cur && !has_acked(cur, h) &&
@@ -1582,6 +1630,20 @@ inline kill(w)
 #endif
 #define can_go_dark(h) (powers > 0 && has(away, h) && phase < DONE)
 
+#if SOFT
+#define can_say(w)                                                            \
+    (softs > 0 && phase < DONE && inside(w) && is_here(hostof(w)) &&          \
+     !has(marked, w) && !has(ev, gen[w]) && said[hostof(w)] == 0)
+
+inline say(w)
+{
+    printf("worker %d calls g%d broken\n", w, gen[w]);
+    softs--;
+    said[hostof(w)] = gen[w];
+    abort[hostof(w)] = top(abort[hostof(w)], gen[w])
+}
+#endif
+
 inline go_away(h)
 {
     printf("host %d goes away\n", h);
@@ -1694,6 +1756,10 @@ end:
 #endif
     :: d_step { can_break(0) -> breaks--; ev = ev | bit_of(gen[0]) }
     :: d_step { can_break(1) -> breaks--; ev = ev | bit_of(gen[1]) }
+#if SOFT
+    :: d_step { can_say(0) -> say(0) }
+    :: d_step { can_say(1) -> say(1) }
+#endif
     :: d_step {
         changes > 0 && phase < DONE && is_here(1 - leader) ->
         changes--;
