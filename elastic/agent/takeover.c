@@ -6,9 +6,9 @@
  *   stand     every worker says where it stands, or is dead; what the agent
  *             before had heard and not acted on is lost, so it counts nowhere
  *   view      etcd answers, the lease is held, the job's keys are here: losses
- * that no other host may know are published (again), and so is that the workers
- * were told to leave; a proposal that was handed out to some members only is
- * given up
+ *             that no other host may know are published (again), and so is that
+ *             the workers were told to leave; a proposal that was handed out to
+ *             some members only is given up
  *
  * Without etcd we stay before the last: members go on meanwhile, as always. */
 #include "elastic/agent/wiring.h"
