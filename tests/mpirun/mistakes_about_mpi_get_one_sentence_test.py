@@ -53,15 +53,27 @@ def refused_for_its_mpi():
                 "4.1 or Open MPI 5", "--mpirun", "mpirun.mpich", SOLVER)
 
 
+def refused_where_it_is_installed(folder, sentence):
+    program = shutil.copy(REGROUP, os.path.join(folder, "regroup"))
+    got = subprocess.run([program, "run", "--mpi", "-n", "2", SOLVER],
+                         capture_output=True, text=True, check=False,
+                         env=dict(os.environ, **MPI_ENV), timeout=60)
+    claim(got.returncode == 71 and got.stderr.count("regroup: ") == 1 and
+          sentence in got.stderr, f"{got.returncode}: {got.stderr}")
+
+
 def refused_without_all_files():
     with tempfile.TemporaryDirectory() as folder:
-        alone = shutil.copy(REGROUP, os.path.join(folder, "regroup"))
-        got = subprocess.run([alone, "run", "--mpi", "-n", "2", SOLVER],
-                             capture_output=True, text=True, check=False,
-                             env=dict(os.environ, **MPI_ENV), timeout=60)
-    claim(got.returncode == 71 and "libexec/regroup-rank, and that can't be "
-          "run (No such file or directory); install Regroup with all its "
-          "files" in got.stderr, f"{got.returncode}: {got.stderr}")
+        refused_where_it_is_installed(
+            folder, "libexec/regroup-rank, and that can't be run (No such file "
+            "or directory); install Regroup with all its files")
+    with tempfile.TemporaryDirectory(prefix="a b") as folder:
+        os.mkdir(os.path.join(folder, "bin"))
+        os.mkdir(os.path.join(folder, "libexec"))
+        shutil.copy(os.path.join(BUILD, "libexec", "regroup-rank"),
+                    os.path.join(folder, "libexec"))
+        refused_where_it_is_installed(os.path.join(folder, "bin"),
+                                      "would cut that at the blank")
 
 
 def refused_for_a_colon():

@@ -147,6 +147,11 @@ rg_status rg__command_find_ours(struct rg__launches *l)
             *end = '\0';
     }
     strcat(l->ours, ours);
+    if (strchr(l->ours, ' ') != NULL)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "mpirun has to start %s, and would cut that at the "
+                        "blank; install Regroup where no directory has one",
+                        l->ours);
     if (access(l->ours, X_OK) == 0)
         return RG_OK;
     return rg__fail(RG_ERR_SYSTEM,

@@ -47,7 +47,8 @@ rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun);
 
 /* mpirun_line.c: what mpirun calls the host of that seat. */
 const char *rg__seat_host(const rg__seat *seat);
-/* Once: where the program is that mpirun starts. ERR_SYSTEM: nowhere. */
+/* Once: where the program is that mpirun starts. ERR_SYSTEM: nowhere, or where
+ * mpirun does not find it. */
 rg_status rg__command_find_ours(struct rg__launches *l);
 /* mpirun's command line, and the variables for it. NULL: no memory. Freed by
  * rg__command_free. */
