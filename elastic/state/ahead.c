@@ -102,14 +102,8 @@ static bool has_loaded(const rg_state *state)
 typedef struct pass {
     rg_state *state;
     bool follows;
-    uint64_t generation; /* as the page says: the pass ends when another came */
     size_t copied;
 } pass;
-
-static bool is_over(const pass *p)
-{
-    return atomic_load(&p->state->ctx->page->generation) != p->generation;
-}
 
 static void copy_block(pass *p, const rg__state_buffer *b, size_t at,
                        size_t in_slice, size_t n, const char *from,
@@ -128,19 +122,23 @@ static void copy_block(pass *p, const rg__state_buffer *b, size_t at,
 
 static void copy_slice(pass *p, const rg__state_buffer *b, uint32_t index)
 {
+    rg_ctx *ctx = p->state->ctx;
     size_t begin, end;
     rg__vault_slice(b->bytes, index, p->state->ahead, &begin, &end);
     uint64_t *note = notes_of(b, begin, index);
     for (size_t at = begin, k = 0; at < end; at += RG__BLOCK, k++) {
         const int slot = newest_slot(p->state, p->follows);
-        if (slot < 0 || is_over(p))
+        if (slot < 0)
             return;
         const uint64_t there =
             atomic_load(rg__state_hashes(b, slot, begin, index) + k);
-        if (there != 0 && there != note[k])
-            copy_block(p, b, at, at - begin,
-                       end - at < RG__BLOCK ? end - at : RG__BLOCK,
-                       b->vault + b->stride * (size_t)slot, &note[k]);
+        if (there == 0 || there == note[k])
+            continue;
+        if (!ctx->hooks->waits(ctx))
+            return;
+        copy_block(p, b, at, at - begin,
+                   end - at < RG__BLOCK ? end - at : RG__BLOCK,
+                   b->vault + b->stride * (size_t)slot, &note[k]);
     }
 }
 
@@ -158,9 +156,7 @@ size_t rg__state_copy_ahead(rg_state *state, bool follows)
     if (count != state->ahead)
         begin_notes(state, count);
     state->is_clean = false;
-    pass p = {.state = state,
-              .follows = follows,
-              .generation = atomic_load(&ctx->page->generation)};
+    pass p = {.state = state, .follows = follows};
     for (int k = 0; k < state->buffers; k++)
         for (uint32_t i = 0; i < count && state->buffer[k].ahead != NULL; i++)
             copy_slice(&p, &state->buffer[k], i);

@@ -392,6 +392,7 @@ static rg_status damaged(rg_ctx *ctx, const task *t)
 static rg_status take_part(rg_state *state, const task *t)
 {
     const rg_ctx *ctx = state->ctx;
+    const uint64_t was_here = state->was_here;
     uint64_t sum = rg__part_hash(&t->part);
     for (int k = 0; k < state->buffers; k++) {
         const rg__state_buffer *b = &state->buffer[k];
@@ -414,6 +415,7 @@ static rg_status take_part(rg_state *state, const task *t)
         return damaged(state->ctx, t);
     task all = *t; /* a hash in the vault may be wrong, and not the block */
     all.skips = false;
+    state->was_here = was_here;
     return take_part(state, &all);
 }
 
@@ -424,17 +426,25 @@ static bool verifies(const rg__membership *now, uint32_t i, bool is_needed)
     return now->is_announced ? is_needed : is_my_share;
 }
 
+/* Others take piece i unverified: notes of this rank's own copy say nothing of
+ * what lies there. */
+static bool is_relied_on(const rg__membership *now, uint32_t i)
+{
+    return !now->is_announced && now->local_size > 1 && verifies(now, i, true);
+}
+
 rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
                             bool is_needed)
 {
     const rg__membership *now = &state->ctx->now;
     rg__piece *piece = state->ctx->vault->slot[slot];
     const uint32_t count = atomic_load(&piece->count);
-    const bool skips = is_needed && count != 0 && count == state->ahead;
+    const bool has_notes = is_needed && count != 0 && count == state->ahead;
     state->was_here = 0;
     rg_status st = RG_OK;
     for (uint32_t i = 0; i < count && i < RG__HOST_SLOTS_MAX && st == RG_OK;
          i++) {
+        const bool skips = has_notes && !is_relied_on(now, i);
         const task t = {.slot = slot,
                         .piece = &piece[i],
                         .part = {.id = id,

@@ -123,11 +123,18 @@ static void tell_committed(rg_ctx *ctx, uint64_t generation)
         rg__worker_mark(w, RG__COMMITTED, generation);
 }
 
+static bool waits(rg_ctx *ctx)
+{
+    bool is_proposed = false;
+    return rg__worker_waits(ctx->worker, &is_proposed);
+}
+
 static const rg__hooks hooks = {.reserve = rg__worker_reserve,
                                 .committed = tell_committed,
                                 .leave = agree_to_leave,
                                 .broken = tell_broken,
                                 .overdue = tell_overdue,
+                                .waits = waits,
                                 .save = ask_save};
 
 /* ------------------------------------------------------------- life of ctx */

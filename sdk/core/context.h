@@ -33,6 +33,9 @@ typedef struct rg__hooks {
     void (*broken)(rg_ctx *ctx, uint64_t generation, const char *why);
     /* The same, from under the engine's lock; false: there is no agent. */
     bool (*overdue)(rg_ctx *ctx, const char *why);
+    /* There is nothing for the thread of rg_run to take up yet: no place, no
+     * end. */
+    bool (*waits)(rg_ctx *ctx);
     /* Ask the agent for a checkpoint of a commit. */
     rg_status (*save)(rg_ctx *ctx, const rg__save *request);
 } rg__hooks;

@@ -79,6 +79,9 @@ static void wrong_hash_is_found_out(rg_state *st)
                  old);
     CHECK_OK(rg__state_restore(st, (int)(id.step % 2), id, true));
     CHECK(memcmp(memory, others, BYTES) == 0);
+    size_t begin, end; /* of the piece that was copied as a whole */
+    rg__vault_slice(BYTES, 0, RANKS, &begin, &end);
+    CHECK_EQ(st->was_here, BYTES - end);
     rg__state_forget_ahead(st);
 }
 
@@ -92,6 +95,56 @@ static void damage_is_found(rg_state *st)
     st->buffer[0].vault[st->buffer[0].stride * (size_t)slot + 9] ^= 1;
     CHECK_STATUS(rg__state_restore(st, slot, id, true), RG_ERR_PEER_LOST);
     rg__state_forget_ahead(st);
+}
+
+/* After a loss other ranks take a piece unverified that this one verifies: so
+ * it reads what is in the vault, and not only its notes. In an announced change
+ * each verifies what it takes, and a rank alone is relied on by none. */
+static void share_is_read_for_others(rg_state *st)
+{
+    commit();
+    rg__state_copy_ahead(st, false);
+    const rg__commit_id id = commit();
+    const int slot = (int)(id.step % 2);
+    char *byte = st->buffer[0].vault + st->buffer[0].stride * (size_t)slot + 9;
+    *byte ^= 1;
+    ctx->now.is_announced = true;
+    ctx->now.local_size = RANKS;
+    CHECK_OK(rg__state_restore(st, slot, id, true));
+    CHECK_EQ(st->was_here, BYTES);
+    ctx->now.is_announced = false;
+    ctx->now.local_size = 1;
+    CHECK_OK(rg__state_restore(st, slot, id, true));
+    ctx->now.local_size = RANKS;
+    ctx->now.local_rank = 1; /* the damaged piece is another's */
+    CHECK_OK(rg__state_restore(st, slot, id, true));
+    ctx->now.local_rank = 0;
+    CHECK_STATUS(rg__state_restore(st, slot, id, true), RG_ERR_PEER_LOST);
+    ctx->now.local_size = 1;
+    rg__state_forget_ahead(st);
+    memset(memory, 0, BYTES);
+}
+
+static int asked;
+
+static bool waits_for_three_blocks(rg_ctx *c)
+{
+    (void)c;
+    return ++asked <= 3;
+}
+
+/* Also when there is more to copy, a worker leaves as soon as it is told. */
+static void pass_ends_when_something_comes(rg_state *st)
+{
+    const rg__hooks *old = ctx->hooks;
+    rg__hooks own = *old;
+    own.waits = waits_for_three_blocks;
+    ctx->hooks = &own;
+    commit();
+    CHECK_EQ(rg__state_copy_ahead(st, false), 3 * RG__BLOCK);
+    ctx->hooks = old;
+    CHECK_EQ(rg__state_copy_ahead(st, false), BYTES - 3 * RG__BLOCK);
+    restore(st, (rg__commit_id){ctx->now.generation + 1, step});
 }
 
 static void *train_on(void *arg)
@@ -144,6 +197,8 @@ static rg_status train(rg_state *st, void *arg)
     changes_are_all_that_is_copied(st);
     wrong_hash_is_found_out(st);
     damage_is_found(st);
+    share_is_read_for_others(st);
+    pass_ends_when_something_comes(st);
     nothing_torn_stays(st);
     ctx->has_agent = false;
     atomic_store(&ctx->page->begun, 0);

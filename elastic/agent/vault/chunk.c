@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/least.h"
 #include "sdk/base/log.h"
 
 typedef struct room_frame {
@@ -289,6 +290,36 @@ static rg__piece *find_place(const rg__agent *a, const rg__chunk_part *what)
     return found;
 }
 
+/* Of the blocks that lay where a piece's slice of a buffer comes: workers that
+ * copy ahead would take them for those of its bytes. */
+static bool forget_hashes(const rg__agent *a, const rg__vault_buffer *b,
+                          const rg__chunk_part *what)
+{
+    static const uint64_t none[512];
+    size_t begin, end;
+    slice_of(b, what, &begin, &end);
+    const size_t first = rg__vault_hashes(b->bytes, begin, what->part.index);
+    const size_t count = (end - begin + RG__BLOCK - 1) / RG__BLOCK;
+    const off_t at =
+        (off_t)(b->place + rg__vault_stride(b->bytes) * (size_t)what->slot +
+                first);
+    const size_t bytes = first == 0 ? 0 : count * sizeof *none;
+    for (size_t done = 0, n; done < bytes; done += n) {
+        n = rg__least(bytes - done, sizeof none);
+        if (pwrite(a->store->fd, none, n, at + (off_t)done) != (ssize_t)n)
+            return false;
+    }
+    return true;
+}
+
+static bool forget_all_hashes(const rg__agent *a, const rg__chunk_part *what)
+{
+    bool is_done = true;
+    for (int i = 0; i < a->store->buffers && !what->is_shard && is_done; i++)
+        is_done = forget_hashes(a, &a->store->buffer[i], what);
+    return is_done;
+}
+
 rg__chunk_state rg__chunk_begin(rg__chunk *p, const rg__chunk_part *what,
                                 uint64_t sum)
 {
@@ -297,6 +328,10 @@ rg__chunk_state rg__chunk_begin(rg__chunk *p, const rg__chunk_part *what,
                    : &p->a->store->vault->slot[what->slot][what->part.index];
     if (p->piece == NULL) {
         rg__fail(RG_ERR_MEMORY, "its vault has no place for another shard");
+        return CHUNK_FAILED;
+    }
+    if (!forget_all_hashes(p->a, what)) {
+        rg__fail(RG_ERR_MEMORY, "its vault can't be written");
         return CHUNK_FAILED;
     }
     walk_begin(p, what);

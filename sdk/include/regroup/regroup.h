@@ -1005,7 +1005,8 @@ RG_API rg_status rg_state_on_commit(rg_state *state, rg_commit_fn fn,
  * none: collective over the world, inside fn. With RG_OK the commit counts
  * and is never lost by a later failure; with sharded buffers rg_state_add says
  * what the loss of hosts may cost. ERR_HOSTS_CHANGED: it counts as well, and
- * the membership changes now.
+ * the membership changes now. This rank goes on with its memory as it is, which
+ * is the commit: fn changes nothing in it before it returns.
  *
  * A commit takes a slice of a REPLICATED buffer from each rank of a host, so
  * the buffer must be equal on all ranks. The first three commits of a job and
