@@ -47,8 +47,8 @@ struct json_t;
       "they have ended; after --elastic-timeout, or --agent-grace behind a "   \
       "death, they are killed") /* 0 */                                        \
     X(STEP, "step",                                                            \
-      "one ends; after --hang-timeout, if that is given, another launch "      \
-      "begins") /* 0 */                                                        \
+      "one ends, or after --hang-timeout, if that is given, another launch "   \
+      "begins; `regroup dump` shows what the ranks do") /* 0 */                \
     X(FIRST, "first",                                                          \
       "it is made; where the generation breaks before, the worker is in the "  \
       "next first one") /* slot */

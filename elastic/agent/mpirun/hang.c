@@ -47,9 +47,8 @@ static void report(rg__agent *a, uint64_t waited, uint64_t took)
     const uint64_t stall = a->params->stall_ms * RG__MS;
     if (stall != 0 && waited >= stall && waited / SLOW >= took)
         rg__wait_begin(a, RG__WAIT_STEP, 0,
-                       "a step of launch %llu to end, since none of its ranks "
-                       "here has ended one for %llu s; `regroup dump` shows "
-                       "what they do",
+                       "a step of launch %llu to end (the last one here, or "
+                       "rg_init, was %llu s ago)",
                        (unsigned long long)a->launches->number,
                        (unsigned long long)(waited / (1000 * RG__MS)));
     else
