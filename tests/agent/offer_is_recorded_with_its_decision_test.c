@@ -356,10 +356,32 @@ static void one_that_came_to_nothing(etcd_server *server, bool is_next_agent)
     go(&at);
 }
 
+/* What this host has published is laid over the keys no more: a mirror behind
+ * that shows an older world, and is not planned from. */
+static void
+nothing_is_planned_before_its_own_record_is_seen(etcd_server *server)
+{
+    place at;
+    put_world(server);
+    rg__agent *a = come(&at, server, 1);
+    at.slot[1].saved.state = SLOT_LOST;
+    a->publication->is_dirty = true;
+    a->publication->host_revision = rg__mirror_revision(a->leader->whole) + 1;
+    a->leader->is_known_old = true;
+    rg__leader_look(a);
+    CHECK(a->life.offered == 0 && a->leader->acting == NULL);
+    a->publication->host_revision--;
+    rg__leader_look(a);
+    CHECK_EQ((long)a->life.offered, 2);
+    a->leader->away_ns = 1; /* it looks no more */
+    go(&at);
+}
+
 int main(void)
 {
     etcd_server *server = etcd_server_start();
     proposal_and_decision_are_one_record(server);
+    nothing_is_planned_before_its_own_record_is_seen(server);
     reason_outlives_the_offer(server);
     late_offer_goes_on_record(server);
     only_what_fits_is_taken_up(server);

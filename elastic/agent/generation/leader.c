@@ -491,13 +491,22 @@ static void follow_offer(rg__agent *a)
 
 /* Every act is guarded by the token and by `cur`: what the mirror does not show
  * yet can only make an act fail, or be the same as what happens right after.
- * While etcd is away nothing is planned, and no wait for others runs. */
+ * While etcd is away nothing is planned, and no wait for others runs. Nor before
+ * the mirror shows what this host has published: its record is not laid over
+ * the keys any more, and an older one would make members dead that are not. */
+static bool may_look(const rg__agent *a)
+{
+    return a->leader->whole != NULL && rg__mirror_is_listed(a->leader->whole) &&
+           !rg__life_is_ending(a) && a->leader->acting == NULL &&
+           a->leader->away_ns == 0 && rg__etcd_is_up(a->etcd) &&
+           rg__mirror_revision(a->leader->whole) >=
+               a->publication->host_revision;
+}
+
 void rg__leader_look(void *agent_arg)
 {
     rg__agent *a = agent_arg;
-    if (a->leader->whole == NULL || !rg__mirror_is_listed(a->leader->whole) ||
-        rg__life_is_ending(a) || a->leader->acting != NULL ||
-        a->leader->away_ns != 0 || !rg__etcd_is_up(a->etcd))
+    if (!may_look(a))
         return;
     if (a->leader->is_known_old)
         read_known(a);
