@@ -37,7 +37,7 @@ static double ms_before(uint64_t now_ns, uint64_t at_ns)
 /* What no terminal should get, and half a letter at the end, is a '?'. */
 static json_t *name_json(const char *name, size_t room)
 {
-    char shown[RG__LANE_NAME + 1];
+    char shown[RG__LANE_NAME + 1] = ""; /* as gcc asks under ASan */
     size_t n = 0;
     for (; n < room && n < RG__LANE_NAME && name[n] != '\0'; n++)
         shown[n] = iscntrl((unsigned char)name[n]) ? '?' : name[n];
