@@ -491,10 +491,10 @@ static void follow_offer(rg__agent *a)
 
 /* Every act is guarded by the token and by `cur`: what the mirror does not show
  * yet can only make an act fail, or be the same as what happens right after.
- * While etcd is away nothing is planned, and no wait for others runs. Neither
- * is it before the mirror shows what this host has published: its record is
- * not laid over the keys any more, and an older one would make members dead
- * that are not. */
+ * While etcd is away nothing is planned, and no wait for others runs. Nothing
+ * is planned either until the mirror shows what this host has published: that
+ * record is no longer laid over the keys, and a mirror that lags behind it
+ * would show living members as dead. */
 static bool may_look(const rg__agent *a)
 {
     return a->leader->whole != NULL && rg__mirror_is_listed(a->leader->whole) &&
