@@ -2,7 +2,8 @@
 of MPI: the launch is reported after REGROUP_STALL, in the log and the status,
 and with --hang-timeout another launch follows from the last commit. Launches
 that hang at the same step again and again end the job. Ranks that are paused
-(Ctrl-Z) do not hang. The flag needs --mpi.
+(Ctrl-Z) do not hang. A program without state ends no step, and none is waited
+for. The flag needs --mpi.
 
 Covers: hang.c cli/launch.c
 """
@@ -67,6 +68,17 @@ def pause_is_no_hang():
         claim(len(launches(job)) == 1, f"{launches(job)}")
 
 
+def has_no_steps():
+    with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1], "--no-steps"],
+             env=dict(MPI_ENV, REGROUP_STALL="500ms")) as job:
+        until(lambda: "no rank on host" in job.text() or waits_of(job), 30,
+              "it is said")
+        claim("has called rg_state_resume in the" in job.text() and
+              not waits_of(job), f"{waits_of(job)}")
+        job.finish()
+        claim("waits for a step" not in job.text(), "the log")
+
+
 def needs_mpi():
     got = subprocess.run([REGROUP, "run", "-n", "2", "--hang-timeout", "5s",
                           "true"], capture_output=True, text=True,
@@ -81,6 +93,7 @@ def test():
     is_launched_again()
     ends_the_job()
     pause_is_no_hang()
+    has_no_steps()
 
 
 main(test)

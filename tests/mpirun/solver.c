@@ -3,10 +3,10 @@
  * same), and it ends when a file is there.
  *
  *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK | --read |
- *                      --hang-at STEP]
+ *                      --hang-at STEP | --no-steps]
  *
  * --hang-at: there rank 0 waits for a message that no rank sends; in the first
- * launch only, unless STEP is 0. */
+ * launch only, unless STEP is 0. --no-steps: it has no state. */
 #include <mpi.h>
 #include <regroup/regroup_mpi.h>
 #include <signal.h>
@@ -101,6 +101,12 @@ int main(int argc, char **argv)
     if (world != rank || rg_size(ctx) != size) {
         fprintf(stderr, "rank %d of MPI is rank %d of Regroup\n", rank, world);
         return 3;
+    }
+    if (argc > 2 && strcmp(argv[2], "--no-steps") == 0) {
+        while (!is_finished(argv[1]))
+            step(at++);
+        check(rg_finalize(ctx), "rg_finalize");
+        return MPI_Finalize();
     }
     check(rg_state_create(ctx, NULL, &state), "rg_state_create");
     check(rg_state_add(state, "field", &field, sizeof field, NULL),

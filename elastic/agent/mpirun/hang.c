@@ -2,12 +2,14 @@
  * that would end their launch. Only the program knows how long a step may take:
  * the person that starts it says when the launch is over (--hang-timeout), and
  * without that word it is reported. A step ends on all ranks, so each agent
- * looks at its own ranks alone. */
+ * looks at its own ranks alone. Ranks that have not come to rg_state_resume may
+ * never end a step: then no step is awaited. */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
 
 #include "sdk/base/clock.h"
+#include "sdk/base/log.h"
 
 #define LOOK_NS (1000 * RG__MS)
 #define SLOW    10 /* so many times its usual time */
@@ -20,32 +22,52 @@ static bool is_in_world(const rg__agent *a)
            decided->launch == a->launches->number;
 }
 
-/* A step here, or the world's beginning; 0: no rank is here. Pages are the
- * ranks', and may be scribbled. */
-static uint64_t last_step_ns(const rg__agent *a, uint64_t now, uint64_t *took_p)
+typedef struct steps {
+    uint64_t last_ns; /* one ended here, or the world began; 0: no rank here */
+    uint64_t took_ns;
+    bool are_awaited;
+} steps;
+
+/* Pages are the ranks', and may be scribbled. */
+static steps find_steps(const rg__agent *a, uint64_t now)
 {
-    uint64_t last = 0;
-    *took_p = 0;
+    steps s = {0};
     for (int i = 0; i < a->params->slots; i++) {
         const rg__page *page = a->slot[i].w.page;
         if (page == NULL || !rg__slot_is_alive(&a->slot[i]))
             continue;
         const uint64_t at = atomic_load(&page->step_ns);
         const uint64_t took = atomic_load(&page->step_took_ns);
-        if (last == 0)
-            last = a->launches->world_ns;
-        if (at > last && at <= now)
-            last = at;
-        if (took > *took_p && took <= now)
-            *took_p = took;
+        if (s.last_ns == 0)
+            s.last_ns = a->launches->world_ns;
+        if (at > s.last_ns && at <= now)
+            s.last_ns = at;
+        if (took > s.took_ns && took <= now)
+            s.took_ns = took;
+        if (atomic_load(&page->synced_ns) != 0)
+            s.are_awaited = true;
     }
-    return last;
+    return s;
 }
 
-static void report(rg__agent *a, uint64_t waited, uint64_t took)
+static void tell_of_no_steps(rg__agent *a, uint64_t waited)
+{
+    if (a->launches->has_told_of_steps)
+        return;
+    a->launches->has_told_of_steps = true;
+    rg__log(RG__WARN, "agent",
+            "no rank on host %s has called rg_state_resume in the %llu s since "
+            "rg_init: nothing can tell whether they hang, and after a loss "
+            "they begin from the beginning",
+            a->params->host, (unsigned long long)(waited / (1000 * RG__MS)));
+}
+
+static void report(rg__agent *a, uint64_t waited, const steps *s)
 {
     const uint64_t stall = a->params->stall_ms * RG__MS;
-    if (stall != 0 && waited >= stall && waited / SLOW >= took)
+    const bool is_long =
+        stall != 0 && waited >= stall && waited / SLOW >= s->took_ns;
+    if (is_long && s->are_awaited)
         rg__wait_begin(a, RG__WAIT_STEP, 0,
                        "a step of launch %llu to end (the last one here, or "
                        "rg_init, was %llu s ago)",
@@ -53,22 +75,25 @@ static void report(rg__agent *a, uint64_t waited, uint64_t took)
                        (unsigned long long)(waited / (1000 * RG__MS)));
     else
         rg__wait_end(a, RG__WAIT_STEP, 0);
+    if (is_long && !s->are_awaited)
+        tell_of_no_steps(a, waited);
 }
 
 static void look(void *arg)
 {
     rg__agent *a = arg;
     const uint64_t now = rg__now_ns(), hang = a->params->hang_ms * RG__MS;
-    uint64_t took, last;
+    steps s = {0};
     if (a->is_paused) /* its end is a beginning */
         a->launches->world_ns = now;
-    last = is_in_world(a) ? last_step_ns(a, now, &took) : 0;
-    if (last == 0) {
+    if (is_in_world(a))
+        s = find_steps(a, now);
+    if (s.last_ns == 0) {
         rg__wait_end(a, RG__WAIT_STEP, 0);
         return;
     }
-    const uint64_t waited = now - last;
-    report(a, waited, took);
+    const uint64_t waited = now - s.last_ns;
+    report(a, waited, &s);
     if (hang != 0 && waited >= hang) {
         rg__wait_end(a, RG__WAIT_STEP, 0);
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0,
