@@ -1,8 +1,9 @@
 """One job under `regroup agent --mpi` with three ranks on five hosts loses a
-rank during a commit, two hosts at once, a host while a launch starts its
-daemons, a rank before it has called rg_init, and a rank in MPI_Finalize. Each
-ends in the next launch, but for the last, which is no fault, and no committed
-step is lost.
+rank while it copies its part of a commit, before the agreement and behind it;
+two hosts within one commit; a host while a launch starts its daemons; a rank
+before it has called rg_init; and in MPI_Finalize a rank, mpirun or a host,
+another one with each MPI. Each ends in the next launch, but for the last, which
+is no fault, and no committed step is lost.
 
 Covers: mpirun/mpirun.c ranks.c proxies.c plan.c
 """
@@ -13,10 +14,15 @@ import signal
 
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, program_of, skip, until
-from mpijob import (DAEMON, HOSTS_ENV, SOLVER, check_value, launches,
-                    need_solver)
+from mpijob import (DAEMON, FLAVOUR, HOSTS_ENV, MPIRUN, SOLVER, check_value,
+                    launches, need_solver)
 
-COMMIT = {"REGROUP_FAILPOINT": "commit.before_agree:rank1:step10:start1:kill"}
+HELD = 40  # a step whose commit waits for rank 1
+COMMITS = {"REGROUP_FAILPOINT":
+           "commit.copy:rank2:step10:gen1:kill,"
+           "commit.before_agree:rank1:step20:gen2:kill,"
+           "commit.after_agree:rank0:step30:gen3:kill,"
+           f"commit.before_agree:rank1:step{HELD}:gen4:sleep60000"}
 
 
 def newest(job):
@@ -44,13 +50,15 @@ def are_ready(job, n):
     return sum(host["state"] == "ready" for host in hosts) == n
 
 
-def loses_two_hosts(job):
+def loses_two_hosts_in_a_commit(job):
     """Rank 0's, which runs mpirun, and another one."""
-    goes_on(job, 2)
+    job.wait_step(HELD - 1)
     victims = {job.host_of(0), job.host_of(2)}
     for host in victims:
         job.kill_host(host)
-    goes_on(job, 3)
+    goes_on(job, 5)
+    claim([one[0] for one in launches(job)] == [1, 2, 3, 4, 5],
+          f"{launches(job)}")
     claim(victims.isdisjoint({job.host_of(r) for r in range(3)}), "victims")
     for host in victims:
         job.agent(host)
@@ -84,24 +92,33 @@ def loses_a_rank_before_rg_init(hosts, job):
     goes_on(job, number + 1)
 
 
+def loses_one_at_the_end(hosts, job):
+    """Rank 2 stays, and the others wait for it in MPI_Finalize."""
+    if FLAVOUR == "mpich":
+        job.kill_host(job.host_of(1))
+        return
+    victim = {"openmpi": (job.host_of(2), SOLVER),
+              "openmpi5": (job.host_of(0), MPIRUN)}[FLAVOUR]
+    os.kill(pids_on(hosts, *victim)[0], signal.SIGKILL)
+
+
 def test():
     need_solver()
-    with Hosts(5) as hosts:
+    with Hosts(5, renames=True) as hosts:
         if not hosts.has_nets:
             skip("hosts on one machine need network namespaces, so root")
-        env = dict(HOSTS_ENV, **{host: COMMIT for host in hosts.names})
+        env = dict(HOSTS_ENV, **{host: COMMITS for host in hosts.names})
         with HostsJob(hosts, ["--mpi", "-n", "3", "--agent-grace", "2s"],
                       ["--slots", "1"],
                       [SOLVER, UNTIL_FINISH[1], "--stay", "2"],
                       env=env) as job:
-            loses_two_hosts(job)
+            loses_two_hosts_in_a_commit(job)
             loses_a_host_of_a_launch_that_begins(hosts, job)
             loses_a_rank_before_rg_init(hosts, job)
             job.let_finish()
             until(lambda: "final step" in job.text() or not job.alive(), 20,
                   "the program's end")
-            rank = pids_on(hosts, job.host_of(2), SOLVER)
-            os.kill(rank[0], signal.SIGKILL)
+            loses_one_at_the_end(hosts, job)
             job.finish()
             job.check(is_mpi=True)
             claim(check_value(job, 3) > 20, "steps")
