@@ -320,7 +320,7 @@ static void look_at_time(peer *p)
          p->ms > FAR_MS
              ? rg__find(RG__WEAK,
                         "%.1f ms: far away for --detect lan, whose budget is "
-                        "500 ms; use --detect cloud or a longer time",
+                        "500 ms; use --detect auto, cloud or a longer time",
                         p->ms)
              : rg__find(RG__OK, "%.2f ms", p->ms));
 }

@@ -133,9 +133,11 @@ static const rg__cfg_field cli_table[] = {
      "before it leaves with 69 or 75"},
     {"AGENT_GRACE", "10s", RG__CFG_TIME_AT(rg__settings, grace_ms),
      "how long workers live without their agent"},
-    {"DETECT", "lan", RG__CFG_DETECT_AT(rg__settings, detect_ms),
-     "a silent worker or host counts as lost after this long: lan (500ms), "
-     "cloud (3s) or a time"},
+    {"DETECT", "auto", RG__CFG_DETECT_AT(rg__settings, detect_ms),
+     "a silent worker or host counts as lost after this long: auto (begins "
+     "with "
+     "500ms; from 300ms for hosts, 500ms for workers, up to 3s, as the delays "
+     "of the last ten minutes ask for), lan (500ms), cloud (3s) or a time"},
     {"NOTICE", "auto", RG__CFG_TEXT_AT(rg__settings, notice),
      "sources that announce that this host will be taken away, so that it "
      "leaves in time: aws, gcp, azure, kubernetes[:PATH], file:PATH, url:URL, "
@@ -281,7 +283,7 @@ static const flag flags[] = {
     {"ELASTIC_TIMEOUT", "TIME", "run agent config", {"elastic-timeout"}},
     {"ETCD_TIMEOUT", "TIME", "run agent config", {"etcd-timeout"}},
     {"AGENT_GRACE", "TIME", "run agent config", {"agent-grace"}},
-    {"DETECT", "lan|cloud|TIME", "run agent config", {"detect"}},
+    {"DETECT", "auto|lan|cloud|TIME", "run agent config", {"detect"}},
     {"NOTICE", "SOURCE,...", "run agent doctor config", {"notice"}},
     {"NOTICE_LEAD", "TIME", "run agent config", {"notice-lead"}},
     {"NOTICE_ADVICE", "show|leave", "run agent config", {"notice-advice"}},

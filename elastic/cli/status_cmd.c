@@ -48,19 +48,39 @@ static void print_job(const json_t *status)
                rg__document_text(etcd, "why"));
 }
 
+/* Only hosts that hear each other can miss each other. */
+static void print_detect(const json_t *status)
+{
+    const json_t *detect = json_object_get(status, "detect");
+    if (json_array_size(json_object_get(status, "hosts")) > 1)
+        printf("a silent host is lost after %lld ms%s; the longest delay seen "
+               "here is %.0f ms\n",
+               rg__document_number(detect, "budget_ms"),
+               rg__document_is(detect, "auto") ? " (auto)" : "",
+               json_number_value(json_object_get(detect, "delay_ms")));
+}
+
+static void put_number(const json_t *host, const char *name, int digits,
+                       const char *unit, char cell[RG__CELL])
+{
+    const json_t *n = json_object_get(host, name);
+    snprintf(cell, RG__CELL, "-");
+    if (json_is_number(n))
+        snprintf(cell, RG__CELL, "%.*f %s", digits, json_number_value(n), unit);
+}
+
 static void print_host(const json_t *host)
 {
-    char vault[RG__CELL], heard[RG__CELL] = "-";
-    const json_t *s = json_object_get(host, "heard_s");
+    char vault[RG__CELL], heard[RG__CELL], delay[RG__CELL];
     const char *address = rg__document_text(host, "address");
     rg__document_put_bytes(host, "vault_bytes", vault);
-    if (json_is_number(s))
-        snprintf(heard, sizeof heard, "%.1f s", json_number_value(s));
-    printf("%-20s %-20s %-9s %-6s %-5s %8s %10s\n",
+    put_number(host, "heard_s", 1, "s", heard);
+    put_number(host, "delay_ms", 0, "ms", delay);
+    printf("%-20s %-20s %-9s %-6s %-5s %8s %8s %10s\n",
            rg__document_text(host, "id"), address[0] != '\0' ? address : "-",
            rg__document_text(host, "state"),
            rg__document_is(host, "leader") ? "leads" : "-",
-           rg__document_text(host, "etcd"), heard, vault);
+           rg__document_text(host, "etcd"), heard, delay, vault);
 }
 
 static void print_checkpoint(const json_t *status)
@@ -153,8 +173,8 @@ static void print_hosts(const json_t *status)
     size_t h, w;
     json_t *host, *worker;
     const json_t *hosts = json_object_get(status, "hosts");
-    printf("\n%-20s %-20s %-9s %-6s %-5s %8s %10s\n", "host", "address",
-           "state", "role", "etcd", "heard", "vault");
+    printf("\n%-20s %-20s %-9s %-6s %-5s %8s %8s %10s\n", "host", "address",
+           "state", "role", "etcd", "heard", "delay", "vault");
     json_array_foreach((json_t *)hosts, h, host) print_host(host);
     printf("\n%-20s %5s %9s %12s %10s %8s  %s\n", "worker", "rank", "pid",
            "step", "a step", "waiting", "state");
@@ -220,6 +240,7 @@ static void print_changes(const json_t *status)
 static void print_tables(const json_t *status)
 {
     print_job(status);
+    print_detect(status);
     print_checkpoint(status);
     print_notices(status);
     print_waits(status);

@@ -80,6 +80,10 @@ static bool parse_with_unit(const char *text, const unit *units, uint64_t *n_p)
 
 static bool parse_detect(const char *text, uint64_t *ms_p)
 {
+    if (strcmp(text, "auto") == 0) {
+        *ms_p = 0;
+        return true;
+    }
     if (strcmp(text, "lan") == 0) {
         *ms_p = DETECT_LAN;
         return true;
@@ -183,7 +187,7 @@ static const char *form_of(rg__cfg_type type)
         return "a whole number of bytes, or with K, M, G or T in powers of "
                "1024, such as 64M or 2GiB";
     case RG__CFG_DETECT:
-        return "lan (500ms), cloud (3s) or a time above 0 such as 800ms";
+        return "auto, lan (500ms), cloud (3s) or a time above 0 such as 800ms";
     case RG__CFG_EVERY:
         return "a number of steps such as 100, or a time such as 10m; 0 is "
                "never";

@@ -28,7 +28,7 @@ typedef enum rg__cfg_type {
     RG__CFG_SIZE,   /* int, 1 or more; 0 when unset */
     RG__CFG_TIME,   /* uint64_t ms: 500ms, 10s, 5m, 1h */
     RG__CFG_BYTES,  /* uint64_t: 4096, 64M, 2GiB; powers of 1024 */
-    RG__CFG_DETECT, /* uint64_t ms: lan, cloud or a time */
+    RG__CFG_DETECT, /* uint64_t ms: auto (0), lan, cloud or a time */
     RG__CFG_EVERY,  /* rg__every: 100, 10m; 0 is never */
     RG__CFG_YES     /* bool: yes, no; false when unset */
 } rg__cfg_type;

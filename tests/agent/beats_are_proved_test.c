@@ -37,6 +37,7 @@ int main(void)
                            .to = 3,
                            .counter = UINT64_C(1) << 40,
                            .generation = 12,
+                           .budget_ms = 3000,
                            .is_decided = true};
     rg__beat got;
     rg__beat_write(bytes, key, &sent);
@@ -46,6 +47,7 @@ int main(void)
     CHECK_EQ(got.to, sent.to);
     CHECK_EQ(got.counter, sent.counter);
     CHECK_EQ(got.generation, sent.generation);
+    CHECK_EQ(got.budget_ms, sent.budget_ms);
     CHECK(got.is_decided && !got.is_etcd_up);
     CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES, other, &got));
     CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES - 1, key, &got));

@@ -101,6 +101,8 @@ static void values(void)
     CHECK_EQ(t.detect, 3000);
     CHECK_OK(set(cfg, "DETECT", "40ms"));
     CHECK_EQ(t.detect, 40);
+    CHECK_OK(set(cfg, "DETECT", "auto"));
+    CHECK_EQ(t.detect, 0);
     CHECK_OK(set(cfg, "COUNT", "0"));
     CHECK_EQ(t.count, 0);
     CHECK_OK(set(cfg, "SIZE", "64"));

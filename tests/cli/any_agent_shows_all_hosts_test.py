@@ -12,7 +12,7 @@ from hosts import Hosts, HostsJob
 from house import claim, main, until
 
 FIELDS = {"id", "slots", "state", "address", "leader", "draining", "etcd",
-          "heard_s", "vault_bytes", "workers"}
+          "heard_s", "delay_ms", "vault_bytes", "workers"}
 
 
 def hears_all(status):

@@ -32,7 +32,7 @@ BAD = [
     ("unit", ["run", "--agent-grace", "10 years", "true"], {}, 64, "10 years"),
     ("size", ["run", "--vault-max", "2GB", "true"], {}, 64,
      '--vault-max is "2GB".*2GiB'),
-    ("detect", ["run", "--detect", "0s", "true"], {}, 64, "lan.*cloud"),
+    ("detect", ["run", "--detect", "0s", "true"], {}, 64, "auto.*lan.*cloud"),
     ("variable", ["run", "true"], {"REGROUP_DETECT": "wan"}, 64,
      'REGROUP_DETECT is "wan".*lan'),
     ("log", ["jobs"], {"REGROUP_LOG": "loud"}, 64,

@@ -31,7 +31,7 @@ with RunDir() as d:
 
     found, said = settings(d)
     claims.equal(said, "", "complaints without settings")
-    for name, value in (("DETECT", "lan"), ("AGENT_GRACE", "10s"),
+    for name, value in (("DETECT", "auto"), ("AGENT_GRACE", "10s"),
                         ("MAX_RESTARTS", "3"), ("START_TIMEOUT", "30s"),
                         ("ELASTIC_TIMEOUT", "600s"), ("NP", None),
                         ("LOG", "warn")):

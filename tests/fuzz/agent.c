@@ -257,6 +257,7 @@ static void run_agent(void)
                                      .etcd_timeout_ms = 5000,
                                      .grace_ms = 1000,
                                      .detect_ms = 500,
+                                     .detect_follows = true,
                                      .vault_max_bytes = 1 << 20,
                                      .checkpoint_dir = run_dir,
                                      .checkpoint_keep = 2};

@@ -41,7 +41,7 @@ static void check_settings(const rg__cli *cli)
 {
     const rg__settings *s = &cli->settings;
     FUZZ_CLAIM(s->np >= 0 && s->min >= 0 && s->max >= 0 && s->slots >= 0);
-    FUZZ_CLAIM(s->max_restarts >= 0 && s->detect_ms > 0);
+    FUZZ_CLAIM(s->max_restarts >= 0);
     FUZZ_CLAIM(s->job == NULL || s->job[0] != '\0');
     for (size_t i = 0; i < rg__cfg_count(cli->cfg); i++) {
         const rg__cfg_item item = rg__cfg_at(cli->cfg, i);

@@ -21,6 +21,8 @@
  * it. */
 #define RG__EVENT_LOG_FILE ".story-"
 
+#define RG__DETECT_FIRST_MS 500 /* of a budget that follows */
+
 typedef struct rg__agent_params {
     const char *job, *host;
     int slots;           /* workers that this host starts; 0: it starts none and
@@ -52,7 +54,10 @@ typedef struct rg__agent_params {
     uint64_t hang_ms;  /* without a step, then the launch is over; 0: never */
     uint64_t stall_ms; /* and is reported; 0: never */
     int max_restarts;
-    uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
+    uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms;
+    uint64_t detect_ms;  /* the budget, or the one to begin with if it */
+    bool detect_follows; /* what is observed (hosts/delays.h): */
+    uint64_t budget_ns;  /* what the leader has chosen, 0: nothing yet */
     uint64_t etcd_timeout_ms;
     uint64_t vault_max_bytes; /* 0: what the machine has */
     uint64_t deadline_ms;     /* for a host that is asked to leave */
@@ -76,7 +81,16 @@ typedef struct rg__agent_params {
 /* The budget: a host that is silent for so long is lost (--detect). */
 static inline uint64_t rg__budget_ns(const rg__agent_params *params)
 {
-    return params->detect_ms * RG__MS;
+    return params->budget_ns != 0 ? params->budget_ns
+                                  : params->detect_ms * RG__MS;
+}
+
+/* What all other waits are multiples of: a calm network shortens none. */
+static inline uint64_t rg__patience_ns(const rg__agent_params *params)
+{
+    const uint64_t first_ns = params->detect_ms * RG__MS;
+    const uint64_t budget_ns = rg__budget_ns(params);
+    return budget_ns > first_ns ? budget_ns : first_ns;
 }
 
 #endif

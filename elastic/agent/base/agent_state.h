@@ -215,7 +215,8 @@ struct rg__dumping {
 
 struct rg__agent {
     const rg__events *on; /* what follows from what happens */
-    rg__agent_params own; /* --min and --max are the job's, once it is known */
+    rg__agent_params own; /* --min and --max are the job's, once it is known,
+                             and so is the budget */
     const rg__agent_params *params; /* = &own */
     rg__meta meta;                  /* of the job that we would make */
     rg__fdstore *fdstore;           /* what outlives this agent; borrowed */

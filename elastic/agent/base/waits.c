@@ -55,7 +55,7 @@ static void say(const rg__agent *a, wait *w)
 static void look(void *arg)
 {
     const rg__agent *a = arg;
-    const uint64_t now = rg__now_ns(), budget = rg__budget_ns(a->params);
+    const uint64_t now = rg__now_ns(), budget = rg__patience_ns(a->params);
     uint64_t next = UINT64_MAX;
     for (int i = 0; i < a->waits->count; i++) {
         wait *w = &a->waits->wait[i];
@@ -90,7 +90,7 @@ static wait *add(rg__agent *a, rg__wait_kind kind, uint64_t key)
     more[all->count] =
         (wait){.kind = kind, .key = key, .since_ns = rg__now_ns()};
     if (!rg__timer_is_set(all->timer))
-        rg__timer_set(all->timer, rg__budget_ns(a->params));
+        rg__timer_set(all->timer, rg__patience_ns(a->params));
     return &more[all->count++];
 }
 

@@ -146,7 +146,7 @@ static bool is_first_host_silent(const rg__agent *a)
         const rg__peer *one = rg__beat_peer(a, i);
         if (one->id == p->member[0].host)
             return one->is_expected &&
-                   rg__now_ns() - one->heard_ns > rg__budget_ns(a->params);
+                   rg__now_ns() - one->heard_ns > rg__patience_ns(a->params);
     }
     return false;
 }

@@ -188,6 +188,16 @@ static double beats_refused(const rg__agent *a)
     return (double)rg__beat_count(a).refused;
 }
 
+static double detect_seconds(const rg__agent *a)
+{
+    return (double)rg__budget_ns(a->params) / 1e9;
+}
+
+static double delay_seconds(const rg__agent *a)
+{
+    return (double)rg__beat_delay_ns(a) / 1e9;
+}
+
 static double waits_said(const rg__agent *a)
 {
     return rg__waits_said(a);
@@ -245,6 +255,12 @@ static const number numbers[] = {
      peers_expected},
     {"peers_accused", "gauge", "Agents that this one does not hear.",
      peers_accused},
+    {"detect_seconds", "gauge",
+     "How long a host may be silent before it counts as lost.", detect_seconds},
+    {"heartbeat_delay_seconds", "gauge",
+     "The longest that a heartbeat, or a turn of this agent, has been late in "
+     "the last ten minutes.",
+     delay_seconds},
     {"heartbeats_sent_total", "counter", "Datagrams sent to other agents.",
      beats_sent},
     {"heartbeats_received_total", "counter",

@@ -118,6 +118,11 @@ static const rg__peer *peer_of(const report *s, uint64_t host)
     return NULL;
 }
 
+static json_t *delay_json(const rg__delays *d)
+{
+    return json_real((double)rg__delays_worst(d, rg__now_ns()) / 1e6);
+}
+
 /* What its heartbeats say, where this agent is one that expects them. */
 static void add_heard(const report *s, uint64_t host, json_t *j)
 {
@@ -131,10 +136,15 @@ static void add_heard(const report *s, uint64_t host, json_t *j)
         j, "etcd",
         is_heard ? json_string(one->etcd_lost_ns == 0 ? "up" : "away")
                  : json_null());
+    json_object_set_new(j, "delay_ms",
+                        is_heard ? delay_json(&one->delays) : json_null());
 }
 
 static void add_me_heard(const report *s, json_t *j)
 {
+    const rg__peer *self = rg__beat_self(s->a);
+    json_object_set_new(j, "delay_ms",
+                        self != NULL ? delay_json(&self->delays) : json_null());
     json_object_set_new(j, "heard_s", json_null());
     json_object_set_new(
         j, "etcd", json_string(rg__etcd_is_up(s->a->etcd) ? "up" : "away"));
@@ -320,6 +330,15 @@ static json_t *etcd_json(const report *s)
                                                    : "no answer within 1 s");
 }
 
+static json_t *detect_json(const rg__agent *a)
+{
+    return json_pack("{s:b,s:I,s:I,s:f}", "auto", a->params->detect_follows,
+                     "budget_ms",
+                     (json_int_t)(rg__budget_ns(a->params) / RG__MS), "asks_ms",
+                     (json_int_t)(rg__beat_asks_ns(a) / RG__MS), "delay_ms",
+                     (double)rg__beat_delay_ns(a) / 1e6);
+}
+
 static json_t *sets_json(const report *s)
 {
     return s->decided == NULL ? json_array()
@@ -341,8 +360,8 @@ char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole,
     json_t *slowest = rg__step_times_slowest(hosts);
     json_decref(by_host);
     json_t *j = json_pack(
-        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,"
-        "s:o,s:o,s:o}",
+        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:o,s:I,"
+        "s:o,s:o,s:o,s:o}",
         "job", a->params->job, "scope", is_whole ? "job" : "host", "generation",
         (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
         phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
@@ -352,9 +371,10 @@ char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole,
         end_json(&snap->end), "metrics",
         a->control->metrics_at[0] != '\0' ? json_string(a->control->metrics_at)
                                           : json_null(),
-        "etcd", etcd_json(&s), "vault_bytes", (json_int_t)rg__vault_bytes(a),
-        "checkpoint", checkpoint_json(&s), "waiting", rg__waits_json(a),
-        "notice", rg__notice_json(a), "slowest", slowest);
+        "etcd", etcd_json(&s), "detect", detect_json(a), "vault_bytes",
+        (json_int_t)rg__vault_bytes(a), "checkpoint", checkpoint_json(&s),
+        "waiting", rg__waits_json(a), "notice", rg__notice_json(a), "slowest",
+        slowest);
     char *text = j == NULL
                      ? NULL
                      : json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(13));

@@ -52,7 +52,7 @@ static void on_beat(void *arg)
     if (s->part == NULL)
         return;
     send_next(s);
-    rg__timer_set(s->beat, rg__budget_ns(s->a->params));
+    rg__timer_set(s->beat, rg__patience_ns(s->a->params));
 }
 
 static void on_part(void *arg, json_t *document)
@@ -96,6 +96,6 @@ bool rg__dump_serve(rg__agent *a, rg__connection *c, const void *body, size_t n)
         return false;
     }
     rg__connection_take(c, &fns, s);
-    rg__timer_set(s->beat, rg__budget_ns(a->params));
+    rg__timer_set(s->beat, rg__patience_ns(a->params));
     return true;
 }

@@ -467,7 +467,7 @@ void rg__generation_mind_record(rg__agent *a)
                    is_ours ? "" : ", rank 0's, and etcd");
     if (!is_ours && !rg__suspect_has_spoken(a, p->generation) &&
         now - a->generation->unrecorded_ns >=
-            rg__budget_ns(a->params) * RG__SILENT_BUDGETS)
+            rg__patience_ns(a->params) * RG__SILENT_BUDGETS)
         say_unrecorded(a, p->generation, host);
 }
 

@@ -523,7 +523,7 @@ void rg__leader_look(void *agent_arg)
         .elastic_timeout_ns = a->params->elastic_timeout_ms * RG__MS,
         .last_call_ns = LAST_CALL_NS,
         .ack_timeout_ns = ACK_TIMEOUT_NS,
-        .newcomer_timeout_ns = rg__budget_ns(a->params) * RG__SILENT_BUDGETS,
+        .newcomer_timeout_ns = rg__patience_ns(a->params) * RG__SILENT_BUDGETS,
         .comeback_ns = a->params->grace_ms * RG__MS,
         .lost = lost,
         .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),

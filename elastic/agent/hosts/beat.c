@@ -5,8 +5,12 @@
  * The hosts of the world, of the proposal and the leader's form a ring by
  * incarnation. An agent beats to the NEIGHBOURS next ones and to the leader,
  * and expects beats from the NEIGHBOURS before it and from the leader, which
- * exchanges beats with every host that has a record. All timers follow from the
- * detection budget.
+ * exchanges beats with every host that has a record.
+ *
+ * Where the budget follows what is observed (--detect auto), each agent asks
+ * for one with every beat, and the leader's beats say which counts: the
+ * largest. The period of beats stays the same, so that what is observed does
+ * not depend on what is chosen.
  *
  * What is heard here is at most suspicion (suspect.c); only one message takes
  * effect at once: ABORTED, from a host where a member certainly died. */
@@ -28,15 +32,16 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define NEIGHBOURS  2
-#define BEATS       10 /* within the budget */
-#define LEAST_NS    (10 * RG__MS)
-#define LATE_SHARE  3 /* a third of the budget: then we are late */
-#define SAY_LATE_NS (60000 * RG__MS)
-#define PEERS_MAX   4096
-#define DROPPED_MAX 4096      /* peers that went, whose counter is kept */
-#define PER_WAKE    256       /* datagrams read in a row */
-#define ROOM        (1 << 20) /* for what all hosts say at once, if allowed */
+#define NEIGHBOURS   2
+#define BEATS        10 /* within the budget */
+#define LEAST_NS     (10 * RG__MS)
+#define LATE_SHARE   3 /* a third of the budget: then we are late */
+#define SAY_LATE_NS  (60000 * RG__MS)
+#define PEERS_MAX    4096
+#define COUNTER_BITS 48 /* of one agent's datagrams; above them: which agent */
+#define DROPPED_MAX  4096      /* peers that went, whose counter is kept */
+#define PER_WAKE     256       /* datagrams read in a row */
+#define ROOM         (1 << 20) /* for what all hosts say at once, if allowed */
 
 /* Of a peer that is not minded any more; it may be again. */
 typedef struct last_seen {
@@ -52,14 +57,15 @@ struct rg__beats {
     int peers;
     last_seen dropped[DROPPED_MAX]; /* a ring: the newest `drops` of them */
     unsigned drops;
-    rg__peer self; /* of what this host says about itself; never sent to */
+    rg__delays delays; /* of all peers and of our own turns */
+    rg__peer self;     /* of what this host says about itself; never sent to */
     uint64_t namesake;
     uint64_t namesake_ns; /* another agent of our name is being asked; 0: no */
 };
 
 static uint64_t period_ns(const rg__agent *a)
 {
-    const uint64_t period = rg__budget_ns(a->params) / BEATS;
+    const uint64_t period = a->params->detect_ms * RG__MS / BEATS;
     return period > LEAST_NS ? period : LEAST_NS;
 }
 
@@ -276,9 +282,80 @@ void rg__beat_follow(rg__agent *a)
         want_all_hosts(a);
     if (a->mirror != NULL)
         rg__mirror_crowd(a->mirror, b->peers + 1);
-    for (int i = b->peers - 1; i >= 0; i--)
+    for (int i = b->peers - 1; i >= 0; i--) {
+        if (!b->peer[i]->is_expected)
+            b->peer[i]->beat_ns = 0;
         if (!is_wanted(b->peer[i]))
             drop_peer(b, i);
+    }
+}
+
+/* ------------------------------------------------------------------ budget */
+
+uint64_t rg__beat_delay_ns(const rg__agent *a)
+{
+    return a->beats == NULL ? 0
+                            : rg__delays_worst(&a->beats->delays, rg__now_ns());
+}
+
+uint64_t rg__beat_asks_ns(const rg__agent *a)
+{
+    const uint64_t first_ns = a->params->detect_ms * RG__MS;
+    return a->params->detect_follows && a->beats != NULL
+               ? rg__delays_budget(&a->beats->delays, rg__now_ns(), first_ns)
+               : first_ns;
+}
+
+/* For a host that has not said yet, nothing gets shorter. */
+static uint64_t largest_asked_ns(const rg__agent *a)
+{
+    uint64_t most_ns = rg__beat_asks_ns(a);
+    for (int i = 0; i < a->beats->peers; i++) {
+        const rg__peer *one = a->beats->peer[i];
+        const uint64_t asks_ns =
+            one->asks_ns != 0 ? one->asks_ns : rg__patience_ns(a->params);
+        if (one->is_expected && asks_ns > most_ns)
+            most_ns = asks_ns;
+    }
+    return most_ns;
+}
+
+static void set_budget(rg__agent *a, uint64_t ns)
+{
+    const uint64_t budget_ns =
+        ns > RG__DELAYS_LEAST_NS ? ns : RG__DELAYS_LEAST_NS;
+    if (!a->params->detect_follows || ns == 0 ||
+        budget_ns == rg__budget_ns(a->params))
+        return;
+    a->own.budget_ns = budget_ns;
+    rg__log(rg__view_i_lead(a) ? RG__INFO : RG__DEBUG, "agent",
+            "a silent host now counts as lost after %llu ms; the longest delay "
+            "that this agent has seen lately is %.0f ms",
+            (unsigned long long)(budget_ns / RG__MS),
+            (double)rg__beat_delay_ns(a) / 1e6);
+}
+
+static uint32_t asked_ms(const rg__agent *a)
+{
+    return (uint32_t)((rg__view_i_lead(a) ? rg__budget_ns(a->params)
+                                          : rg__beat_asks_ns(a)) /
+                      RG__MS);
+}
+
+/* A datagram of a host that beats to us, sent by the same agent as the one
+ * before it. */
+static void note_delay(rg__agent *a, rg__peer *from, const rg__beat *beat,
+                       uint64_t now)
+{
+    const uint64_t due = from->beat_ns + period_ns(a);
+    const bool is_same =
+        beat->counter >> COUNTER_BITS == from->counter >> COUNTER_BITS;
+    if (from->beat_ns != 0 && is_same && now > due) {
+        rg__delays_note(&from->delays, now, now - due);
+        rg__delays_note(&a->beats->delays, now, now - due);
+    }
+    if (from->beat_ns != 0 || (from->is_expected && beat->type == RG__BEAT))
+        from->beat_ns = now;
 }
 
 /* -------------------------------------------------------------------- send */
@@ -291,6 +368,7 @@ static void send_beat(rg__agent *a, int sock, const rg__peer *to,
     beat->to = to->id;
     beat->counter = ++a->beats->counter;
     beat->is_etcd_up = rg__etcd_is_up(a->etcd);
+    beat->budget_ms = asked_ms(a);
     const size_t n = rg__beat_write(bytes, a->key, beat);
     const bool is_own = sock == a->beats->sock;
     a->beats->sent++;
@@ -428,8 +506,8 @@ void rg__beat_note_stuck(rg__agent *a, uint64_t host, uint64_t bytes)
     if (one == NULL)
         return;
     const uint64_t now = rg__now_ns();
-    const bool has_hole =
-        one->hole_ns != 0 && now - one->hole_ns > rg__budget_ns(a->params) / 5;
+    const bool has_hole = one->hole_ns != 0 &&
+                          now - one->hole_ns > rg__patience_ns(a->params) / 5;
     one->stuck_ns = now;
     probe_large(one);
     if (has_hole)
@@ -514,7 +592,11 @@ static bool is_news(const rg__agent *a, const rg__beat *beat)
 static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
 {
     const uint64_t now = rg__now_ns();
+    note_delay(a, from, beat, now);
     from->counter = beat->counter;
+    from->asks_ns = beat->budget_ms * RG__MS;
+    if (from->id == a->view.leader)
+        set_budget(a, from->asks_ns);
     from->heard_ns = now;
     from->refused_ns = from->link_broke_ns = 0;
     if (beat->is_etcd_up)
@@ -638,7 +720,8 @@ static void beat_now(rg__agent *a, uint64_t now)
             one->is_expected && now - one->heard_ns > budget / 2;
         const bool is_namesake =
             a->beats->namesake_ns != 0 && one->id == a->beats->namesake;
-        if (one->stuck_ns != 0 && now - one->stuck_ns > budget) {
+        if (one->stuck_ns != 0 &&
+            now - one->stuck_ns > rg__patience_ns(a->params)) {
             one->stuck_ns = one->hole_ns = 0;
             rg__wait_end(a, RG__WAIT_BYTES, one->id);
         }
@@ -659,22 +742,31 @@ static void say_late(rg__agent *a, uint64_t late_ns, uint64_t now)
     b->said_late_ns = now;
     rg__log(RG__WARN, "agent",
             "this agent came %.0f ms late to its turn: host %s is busy, or "
-            "was stopped; it accuses no host that it could not hear. If that "
-            "happens again, --detect cloud gives more time than %llu ms",
+            "was stopped; it accuses no host that it could not hear. %s",
             (double)late_ns / 1e6, a->params->host,
-            (unsigned long long)a->params->detect_ms);
+            a->params->detect_follows
+                ? "Silent hosts get more time from now on"
+                : "If that happens again, --detect auto or cloud gives more "
+                  "time");
 }
 
 /* What came meanwhile lies in the socket, or was lost in it: no silence. */
 static void mind_being_late(rg__agent *a, uint64_t now)
 {
-    const rg__beats *b = a->beats;
+    rg__beats *b = a->beats;
     const uint64_t due = b->last_ns + period_ns(a);
-    if (b->last_ns == 0 || now < due + rg__budget_ns(a->params) / LATE_SHARE)
+    const uint64_t late = b->last_ns != 0 && now > due ? now - due : 0;
+    const bool is_very_late = late >= rg__budget_ns(a->params) / LATE_SHARE;
+    rg__delays_note(&b->delays, now, late);
+    rg__delays_note(&b->self.delays, now, late);
+    for (int i = 0; i < b->peers; i++) {
+        uint64_t *heard_ns = &b->peer[i]->heard_ns;
+        *heard_ns =
+            is_very_late || *heard_ns + late > now ? now : *heard_ns + late;
+    }
+    if (!is_very_late)
         return;
-    say_late(a, now - due, now);
-    for (int i = 0; i < b->peers; i++)
-        b->peer[i]->heard_ns = now;
+    say_late(a, late, now);
     rg__suspect_forgive(a);
 }
 
@@ -686,8 +778,10 @@ static void on_period(void *arg)
     rg__timer_set(b->timer, period_ns(a));
     mind_being_late(a, now);
     b->last_ns = now;
+    if (rg__view_i_lead(a))
+        set_budget(a, largest_asked_ns(a));
     if (a->beats->namesake_ns != 0 &&
-        now - a->beats->namesake_ns > rg__budget_ns(a->params) / 2)
+        now - a->beats->namesake_ns > rg__patience_ns(a->params) / 2)
         judge_name_conflict(a, false);
     beat_now(a, now);
     a->on->beats_sent(a);
@@ -727,7 +821,7 @@ static rg_status bind_socket(rg__agent *a, int *sock_p)
  * clock: 2^48 datagrams are 89 years of one each 10 us. */
 static uint64_t first_counter(const rg__agent *a)
 {
-    return (uint64_t)a->life.agents << 48;
+    return (uint64_t)a->life.agents << COUNTER_BITS;
 }
 
 rg_status rg__beat_open(rg__agent *a)

@@ -4,16 +4,16 @@
 #include <string.h>
 
 #define MAGIC   UINT32_C(0x74616562) /* "beat" */
-#define VERSION 4
+#define VERSION 5
 #define ETCD_UP 1
 #define DECIDED 2
-#define LABEL   "regroup beat 4"
+#define LABEL   "regroup beat 5"
 
 typedef struct layout {
     uint32_t magic;
     uint16_t version, type;
     uint64_t from, to, counter, generation;
-    uint64_t flags; /* 1: etcd is up */
+    uint32_t flags, budget_ms;
 } layout;
 
 _Static_assert(sizeof(layout) + RG__MAC_BYTES == RG__BEAT_BYTES, "no gaps");
@@ -27,8 +27,9 @@ size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat)
                       .to = htole64(beat->to),
                       .counter = htole64(beat->counter),
                       .generation = htole64(beat->generation),
-                      .flags = htole64((beat->is_etcd_up ? ETCD_UP : 0) |
-                                       (beat->is_decided ? DECIDED : 0))};
+                      .flags = htole32((beat->is_etcd_up ? ETCD_UP : 0) |
+                                       (beat->is_decided ? DECIDED : 0)),
+                      .budget_ms = htole32(beat->budget_ms)};
     memcpy(bytes, &l, sizeof l);
     rg__mac_make(bytes + sizeof l, key, LABEL, &l, sizeof l, beat->text,
                  beat->text_bytes);
@@ -66,8 +67,9 @@ bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,
                          .to = le64toh(l.to),
                          .counter = le64toh(l.counter),
                          .generation = le64toh(l.generation),
-                         .is_etcd_up = le64toh(l.flags) & ETCD_UP,
-                         .is_decided = le64toh(l.flags) & DECIDED,
+                         .is_etcd_up = le32toh(l.flags) & ETCD_UP,
+                         .is_decided = le32toh(l.flags) & DECIDED,
+                         .budget_ms = le32toh(l.budget_ms),
                          .text = text,
                          .text_bytes = text_bytes};
     return true;

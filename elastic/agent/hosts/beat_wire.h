@@ -28,6 +28,8 @@ typedef struct rg__beat {
                              the sender knows, proposed or decided */
     bool is_etcd_up;     /* as the sender sees it */
     bool is_decided;     /* BEAT: the generation is, as the sender sees it */
+    uint32_t budget_ms;  /* that the sender asks for; the leader's counts for
+                            all hosts */
     const char
         *text; /* ACK, OFFER: JSON, not terminated; PROBE and HERE: nothing,
                             as long as it must be for a packet of a size */

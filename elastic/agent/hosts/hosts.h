@@ -4,6 +4,7 @@
 #define RG_AGENT_HOSTS_H
 
 #include "elastic/agent/base/agent_state.h"
+#include "elastic/agent/hosts/delays.h"
 
 /* beat.c. A peer is another agent, by incarnation; it is expected to beat, or
  * only watched because it is accused or was asked. */
@@ -17,6 +18,10 @@ typedef struct rg__peer {
     bool is_expected, was_expected; /* we expect its */
     bool is_known; /* of the world, of the proposal, or the leader */
     uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
+    uint64_t beat_ns;    /* the newest datagram of one that beats to us, 0: it
+                            does not yet, or has been lost meanwhile */
+    uint64_t asks_ns;    /* the budget that it asks for; 0: not heard yet */
+    rg__delays delays;   /* of its heartbeats; of ours: of our own turns */
     uint64_t stuck_ns;   /* bytes to it got no ack when a worker looked last */
     uint64_t hole_ns;    /* a large probe was sent then that is not answered */
     size_t probe_bytes;  /* its size, which the path should carry */
@@ -72,6 +77,11 @@ typedef struct rg__beat_counts {
     uint64_t sent, received, refused;
 } rg__beat_counts;
 rg__beat_counts rg__beat_count(const rg__agent *a);
+
+/* The budget that this agent asks for, and the longest delay that it has seen
+ * lately. */
+uint64_t rg__beat_asks_ns(const rg__agent *a);
+uint64_t rg__beat_delay_ns(const rg__agent *a);
 
 /* Ask an agent that bears our host's name whether it lives: a verdict within
  * half the budget. */

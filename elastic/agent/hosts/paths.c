@@ -195,7 +195,7 @@ static void begin_dial(dial *d, const rg__address *address, const ports *at,
     d->next = 0;
     d->done = done;
     d->arg = arg;
-    rg__timer_set(d->timer, rg__budget_ns(d->a->params) * DIAL_BUDGETS);
+    rg__timer_set(d->timer, rg__patience_ns(d->a->params) * DIAL_BUDGETS);
     dial_on(d);
 }
 
@@ -372,7 +372,7 @@ static void fail(rg__paths *p, const char *why)
     stop(p);
     p->failures++;
     set_proved(p, false);
-    rg__timer_set(p->timer, rg__budget_ns(a->params) / 5);
+    rg__timer_set(p->timer, rg__patience_ns(a->params) / 5);
 }
 
 static void complete(rg__paths *p)
@@ -387,7 +387,7 @@ static void complete(rg__paths *p)
     stop(p);
     rg__wait_end(a, RG__WAIT_PATHS, 0);
     set_proved(p, true);
-    rg__timer_set(p->timer, rg__budget_ns(a->params) * AGAIN_BUDGETS);
+    rg__timer_set(p->timer, rg__patience_ns(a->params) * AGAIN_BUDGETS);
 }
 
 static void go_on(rg__paths *p);
@@ -523,8 +523,8 @@ static void begin(void *arg)
         return;
     }
     if (rg__view_i_lead(a) && a->known.leader != a->id) {
-        rg__timer_set(p->timer,
-                      rg__budget_ns(a->params) / 5); /* it knows no hosts yet */
+        rg__timer_set(p->timer, rg__patience_ns(a->params) /
+                                    5); /* it knows no hosts yet */
         return;
     }
     p->is_under_way = true;

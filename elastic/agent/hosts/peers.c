@@ -127,7 +127,7 @@ static uint64_t patience_ns(const rg__connection *c)
 {
     if (c->phase != OPEN && !c->is_caller)
         return PROVE_NS;
-    return rg__budget_ns(c->a->params) * RG__SILENT_BUDGETS;
+    return rg__patience_ns(c->a->params) * RG__SILENT_BUDGETS;
 }
 
 static void on_silence(void *arg)

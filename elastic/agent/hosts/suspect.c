@@ -263,7 +263,7 @@ static void judge_ourselves(rg__agent *a, uint64_t now)
 static bool has_lost_etcd(const rg__peer *one, uint64_t now)
 {
     return one->etcd_lost_ns != 0 &&
-           now - one->etcd_lost_ns > rg__budget_ns(one->a->params);
+           now - one->etcd_lost_ns > rg__patience_ns(one->a->params);
 }
 
 /* -------------------------------------------------------------- the leader */
@@ -434,7 +434,7 @@ static void speak_for_others(rg__agent *a, uint64_t now)
 {
     const uint64_t g = a->suspects->told_generation;
     if (g == 0 || !rg__view_i_lead(a) ||
-        now - a->suspects->told_ns < rg__budget_ns(a->params))
+        now - a->suspects->told_ns < rg__patience_ns(a->params))
         return;
     a->suspects->told_generation = 0;
     if (g == standing(a))

@@ -45,7 +45,7 @@ bool rg__drain_is_needed(const rg__agent *a)
     if (a->aborted >= line->generation)
         return true;
     /* a copy that went wrong is asked for again within the budget */
-    return rg__now_ns() - a->store->served.at_ns < rg__budget_ns(a->params);
+    return rg__now_ns() - a->store->served.at_ns < rg__patience_ns(a->params);
 }
 
 static bool has_left(const rg__agent *a)

@@ -457,7 +457,7 @@ static void break_link(const partner *one, const char *why)
 static void call_later(partner *one, uint64_t since_ns, const char *why)
 {
     const rg__agent *a = one->c->a;
-    const uint64_t silent_ns = rg__budget_ns(a->params) * RG__SILENT_BUDGETS;
+    const uint64_t silent_ns = rg__patience_ns(a->params) * RG__SILENT_BUDGETS;
     hang_up(one);
     rg__timer_set(one->c->again, AGAIN_NS);
     if (one->stored_ns != 0 && rg__now_ns() - since_ns >= silent_ns &&

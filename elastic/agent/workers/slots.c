@@ -403,7 +403,7 @@ void rg__slot_kill(const rg__slot *s)
  * neither that nor die within the budget was caught by the program. */
 static void end_crash(const rg__slot *s)
 {
-    const uint64_t budget = rg__budget_ns(s->a->params);
+    const uint64_t budget = rg__patience_ns(s->a->params);
     if (s->w.is_crashed && rg__now_ns() - s->w.lost_ns > budget &&
         !rg__fence_is_dumping(&s->w))
         rg__slot_kill(s);
@@ -859,7 +859,7 @@ static void start_again(rg__slot *s)
             return;
         }
         rg__slot_step(s, SLOT_ON_HOLD);
-        rg__timer_set(s->hold, EXCUSE_BUDGETS * rg__budget_ns(a->params));
+        rg__timer_set(s->hold, EXCUSE_BUDGETS * rg__patience_ns(a->params));
         return;
     }
     char then[64];

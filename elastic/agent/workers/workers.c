@@ -109,7 +109,7 @@ static void on_stuck(rg__slot *s, const rg__broken *m)
         return;
     a->on->slot_stuck(s, host->id, m->bytes);
     if (m->bytes == 0 ||
-        m->waited_ms < a->params->detect_ms * RG__SILENT_BUDGETS)
+        m->waited_ms < rg__patience_ns(a->params) / RG__MS * RG__SILENT_BUDGETS)
         return;
     snprintf(text, sizeof text,
              "%.24s has acknowledged none of %llu bytes of %.24s.%u for %u ms",
@@ -658,8 +658,9 @@ static void ping(rg__slot *s)
     } else if (rg__now_ns() < w->examined_ns) {
         w->silent_ticks = 0;
     } else if (++w->silent_ticks >= SILENT_TICKS) {
-        rg__slot_lost(s, RG__SILENT_TEXT " %llu ms: stopped or stuck",
-                      (unsigned long long)s->a->params->detect_ms);
+        rg__slot_lost(
+            s, RG__SILENT_TEXT " %llu ms: stopped or stuck",
+            (unsigned long long)(rg__patience_ns(s->a->params) / RG__MS));
         if (!w->is_finalized) /* also when its end is no loss any more */
             rg__slot_kill(s);
         return;
@@ -674,5 +675,5 @@ void rg__workers_ping(void *agent_arg)
         if (!a->is_paused && rg__slot_is_ready(&a->slot[i]))
             ping(&a->slot[i]);
     a->on->workers_pinged(a);
-    rg__timer_set(a->crew->ping, rg__budget_ns(a->params) / SILENT_TICKS);
+    rg__timer_set(a->crew->ping, rg__patience_ns(a->params) / SILENT_TICKS);
 }
