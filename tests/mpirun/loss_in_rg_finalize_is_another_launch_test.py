@@ -54,6 +54,22 @@ def stays_in_mpi_finalize():
         claim("have not ended, although the job is done" in job.text(), "why")
 
 
+def dies_while_others_are_in_mpi_finalize():
+    with start("--stay", "0", flags=("--agent-grace", "20s")) as job:
+        job.wait_step(10)
+        job.kill(2)
+        until(lambda: [one[:2] for one in launches(job)] == [(1, 3), (1, 2)],
+              20, "a world in place")
+        pid = job.pid(0)
+        job.wait_step(job.step() + 5)
+        job.let_finish()
+        until(lambda: STAYS.search(job.text()), 20, "rank 0 stays")
+        os.kill(pid, signal.SIGKILL)
+        job.finish()
+        claim("have not ended, although the job is done" not in job.text(),
+              "rank 1 waits for the dead")
+
+
 def dies_on_another_host():
     with Hosts(2, renames=True) as hosts:
         if not hosts.has_nets:
@@ -76,6 +92,7 @@ def test():
     dies_on_another_host()
     dies_while_others_finalize()
     stays_in_mpi_finalize()
+    dies_while_others_are_in_mpi_finalize()
 
 
 main(test)

@@ -36,6 +36,7 @@ static struct ulfm {
     int (*shrink)(MPI_Comm, MPI_Comm *);
     int (*agree)(MPI_Comm, int *);
     bool is_there, has_lost;
+    bool *has_no_fence; /* Open MPI's own: MPI_Finalize begins without one */
 } ulfm;
 
 static bool look_up(const char *name, void *function_p)
@@ -52,6 +53,7 @@ void rg__lost_look_up(void)
                     look_up("MPIX_Comm_failure_get_acked", &ulfm.get_acked);
     look_up("MPIX_Comm_shrink", &ulfm.shrink);
     look_up("MPIX_Comm_agree", &ulfm.agree);
+    look_up("ompi_async_mpi_finalize", &ulfm.has_no_fence);
 }
 
 bool rg__lost_can_shrink(void)
@@ -72,6 +74,15 @@ int rg__lost_shrink(MPI_Comm comm, MPI_Comm *left_p)
 bool rg__lost_agree(MPI_Comm comm, int *all_p)
 {
     return ulfm.agree(comm, all_p) == MPI_SUCCESS;
+}
+
+void rg__lost_finalize(MPI_Comm left)
+{
+    int all = 1;
+    if (ulfm.has_no_fence == NULL)
+        return;
+    rg__lost_agree(left, &all);
+    *ulfm.has_no_fence = true;
 }
 
 bool rg__lost_is_meant(int code)

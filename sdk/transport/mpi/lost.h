@@ -31,6 +31,9 @@ void rg__lost_revoke(MPI_Comm comm);
 int rg__lost_shrink(MPI_Comm comm, MPI_Comm *left_p);
 /* *all_p: it is so on all; false: a rank has died meanwhile. */
 bool rg__lost_agree(MPI_Comm comm, int *all_p);
+/* In MPI_Finalize: these processes agree, which ends though one dies, in place
+ * of Open MPI's fence. */
+void rg__lost_finalize(MPI_Comm left);
 
 /* Receives from any source go on for the members that are left. */
 void rg__lost_note(MPI_Comm on);

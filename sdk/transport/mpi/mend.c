@@ -62,6 +62,25 @@ rg_status rg__mend_note_lent(MPI_Comm comm)
 
 /* -------------------------------------------------------------------- begin */
 
+/* MPI_Finalize has begun. Its fence is one of all processes that were launched,
+ * and sometimes waits for the dead. */
+static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra)
+{
+    (void)self, (void)keyval, (void)value, (void)extra;
+    if (mend.is_made)
+        rg__lost_finalize(rg__mpi_world());
+    return MPI_SUCCESS;
+}
+
+static int watch_finalize(void)
+{
+    int keyval = MPI_KEYVAL_INVALID;
+    const int code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize,
+                                            &keyval, NULL);
+    return code == MPI_SUCCESS ? MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL)
+                               : code;
+}
+
 /* A failure must reach the caller, and end no rank. */
 static void return_errors(MPI_Comm comm)
 {
@@ -82,6 +101,9 @@ static rg_status begin(void)
     return_errors(MPI_COMM_WORLD);
     return_errors(MPI_COMM_SELF);
     mend.has_begun = true;
+    const rg_status st = rg__mpi_status("MPI_Comm_set_attr", watch_finalize());
+    if (st != RG_OK)
+        return st;
     return rg__mpi_status("MPI_Comm_create_keyval",
                           MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN,
                                                  on_freed, &mend.keyval, NULL));
