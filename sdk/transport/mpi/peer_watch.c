@@ -96,9 +96,10 @@ static void look_at(rg__wait *w, const rg__library_settings *settings)
         return;
     w->is_told = true;
     rg__log(RG__WARN, "mpi",
-            "%s has not returned for %llu ms: another rank has not called it "
-            "yet, or its host is gone (REGROUP_STALL)",
-            w->call, (unsigned long long)ms);
+            "%s has not returned for %llu ms (REGROUP_STALL): another rank has "
+            "not called it yet, or is gone; REGROUP_OP_TIMEOUT %s this process",
+            w->call, (unsigned long long)ms,
+            settings->op_timeout_ms != 0 ? "ends" : "would end");
 }
 
 void rg__watch_enter(rg__wait *wait)
