@@ -27,17 +27,20 @@ int main(void)
     rg__delays d = {0};
     uint64_t now = 77 * TURN + 5; /* whatever the clock says at first */
     CHECK_EQ(budget_ms(&d, now), 500);
-    rg__delays_note(&d, now, 0);
+    rg__delays_note(&d, now, 120 * RG__MS);
     CHECK_EQ(budget_ms(&d, now + TURN - 1), 500);
+    rg__delays_note(&d, now, 150 * RG__MS);
+    CHECK_EQ(budget_ms(&d, now + TURN - 1), 600);
+    /* programs have started, which says nothing of later */
     now = calm(&d, now, 1);
     CHECK_EQ(budget_ms(&d, now), 300);
-    rg__delays_note(&d, now, 50 * RG__MS);
+    rg__delays_note(&d, now, 75 * RG__MS);
     CHECK_EQ(budget_ms(&d, now), 300);
-    rg__delays_note(&d, now, 50 * RG__MS + 1);
-    CHECK_EQ(budget_ms(&d, now), 400);
-    rg__delays_note(&d, now, 100 * RG__MS);
+    rg__delays_note(&d, now, 75 * RG__MS + 1);
+    CHECK_EQ(budget_ms(&d, now), 350);
+    rg__delays_note(&d, now, 150 * RG__MS);
     CHECK_EQ(budget_ms(&d, now), 600);
-    CHECK_EQ(rg__delays_worst(&d, now), 100 * RG__MS);
+    CHECK_EQ(rg__delays_worst(&d, now), 150 * RG__MS);
 
     /* it stands for ten minutes, less the turn that it fell into */
     const uint64_t until = calm(&d, now, RG__DELAYS_TURNS - 1);
@@ -58,6 +61,6 @@ int main(void)
     /* a new observer sees noise at once */
     rg__delays fresh = {0};
     rg__delays_note(&fresh, now, 200 * RG__MS);
-    CHECK_EQ(budget_ms(&fresh, now), 1200);
+    CHECK_EQ(budget_ms(&fresh, now), 800);
     return 0;
 }

@@ -3,6 +3,7 @@
 survivor has finished its next step?
 
   build/bench/bin/bench_hosts [--faults kill,stop,cut,cut-leader,drain,join]
+  build/bench/bin/bench_hosts --stress MINUTES [--detect lan]
 
 Hosts are network namespaces with an agent each, etcd has one of its own (root
 is needed). One job of bench_recovery_worker runs on 4 hosts with 2 workers
@@ -24,7 +25,11 @@ run. The parts are medians of the times that the agent of a host noted which
 the fault did not strike. `lost` are committed steps that were lost. `goal`
 is what is to be reached (README.md). A fault that goes wrong is counted as
 `bad`, and a new job goes on; a row that goes wrong throughout says so, and
-the next one begins."""
+the next one begins.
+
+With --stress nothing is struck, but stress-ng works on every processor for so
+long. Each change of the world is one that should not be: a false eviction, or
+the host that comes back after one. The exit code is 1 if there was one."""
 
 import argparse
 import contextlib
@@ -32,6 +37,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -52,6 +58,11 @@ ALL = ("kill", "stop", "cut", "cut-leader", "drain", "join")
 DEATHS_PER_JOB = 24  # a slot that fails often starts ever later
 BAD_IN_A_ROW = 3     # then a row is given up
 DETECT_MS = {"lan": 500, "cloud": 3000}
+# --detect auto: the goal, the time that agents observe before the budget
+# falls, and the length of a cut that does not count as noise afterwards.
+AUTO_GOAL_MS = (350, 600)
+AUTO_CALM_S = 25
+AUTO_CUT_S = 3.5
 
 
 def parse_flags():
@@ -69,13 +80,17 @@ def parse_flags():
     flags.add_argument("--step-ms", type=int, default=0,
                        help="pause in each step (default: 0)")
     flags.add_argument("--detect", default="lan")
+    flags.add_argument("--stress", type=float, metavar="MINUTES",
+                       help="no fault, but stress-ng on every processor: "
+                       "count the hosts and workers that are evicted")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--json", action="store_true",
                        help="print JSON with every single time")
     given = flags.parse_args()
     given.fault_list = given.faults.split(",")
-    if not re.fullmatch(r"lan|cloud|\d+ms", given.detect):
-        flags.error(f"--detect: {given.detect} is not lan, cloud or e.g. 800ms")
+    if not re.fullmatch(r"auto|lan|cloud|\d+ms", given.detect):
+        flags.error(f"--detect: {given.detect} is not auto, lan, cloud or e.g. "
+                    "800ms")
     for fault in given.fault_list:
         if fault not in ALL:
             flags.error(f"--faults: there is no {fault}; choose from "
@@ -120,6 +135,18 @@ class Bench(HostsJob):
                 return found
             time.sleep(0.003)
         raise Failed(f"no {what} within {WAIT_S} s")
+
+    def budget_ms(self):
+        """That counts now; None: no agent says it."""
+        status = self.status(self.hosts.names[0]) or {}
+        return status.get("detect", {}).get("budget_ms")
+
+    def await_calm(self, detect):
+        """Agents have observed for long enough, and the budget follows."""
+        end = time.monotonic() + AUTO_CALM_S
+        self.wait_for("full world", self.stamps.full)
+        while detect == "auto" and time.monotonic() < end:
+            time.sleep(0.2)
 
     def host_of(self, pid):
         return next(h for h in self.hosts.names if pid in self.hosts.pids(h))
@@ -173,16 +200,24 @@ def parts(job, pids, struck):
     return {}
 
 
-def once(job, fault, rng):
+def stay_cut(detect, fault, struck):
+    if detect == "auto" and fault in ("cut", "cut-leader"):
+        time.sleep(max(0, AUTO_CUT_S - (time.monotonic_ns() - struck) / 1e9))
+
+
+def once(job, fault, rng, detect):
     """One fault, and the join that follows a drain; None: not struck."""
     generation, pids = job.wait_for("full world", job.stamps.full)
     time.sleep(rng.uniform(0.05, 0.25))
     if job.stamps.full() != (generation, pids):
         return None, None
+    budget_ms = job.budget_ms()
     rest, struck, mend = strike(job, fault, rng, pids)
     stepped = job.wait_for("step of every survivor",
                            lambda: job.stepped(rest, generation))
     found = times(stepped, struck)
+    found["budget_ms"] = budget_ms
+    stay_cut(detect, fault, struck)
     generation = max(job.stamps.firsts[rest[0]])
     mend()
     began = time.monotonic_ns()
@@ -228,14 +263,82 @@ class Row:
 
     def one_job(self, hosts, name):
         with Bench(self.flags, hosts, name) as job:
+            job.await_calm(self.flags.detect)
             for _ in range(DEATHS_PER_JOB):
                 if self.is_complete():
                     break
-                one, joined = once(job, self.fault, self.rng)
+                one, joined = once(job, self.fault, self.rng,
+                                   self.flags.detect)
                 self.found += [one] if one else []
                 self.joins += [joined] if joined else []
             self.lost += job.steps_lost()
 
+
+# ------------------------------------------------------------------ stress
+
+EVICTIONS = ("death", "broken", "host")
+
+
+def changes_of(job):
+    """{generation: change} that an agent that answers knows."""
+    for host in job.hosts.names:
+        status = job.status(host)
+        if status:
+            return {c["generation"]: c for c in status["changes"]}
+    return {}
+
+
+def stressed(job, seconds):
+    """(changes made meanwhile, [budgets that counted])"""
+    known, budgets = changes_of(job), []
+    load = subprocess.Popen(["stress-ng", "--quiet", "--cpu",
+                             str(os.cpu_count()), "--timeout",
+                             f"{int(seconds) + 60}s"],
+                            stdin=subprocess.DEVNULL)
+    made, end = {}, time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            if load.poll() is not None:
+                raise Failed("stress-ng has ended by itself")
+            time.sleep(1)
+            budgets.append(job.budget_ms())
+            made |= {g: c for g, c in changes_of(job).items() if g not in known}
+    finally:
+        load.terminate()
+        load.wait()
+    return list(made.values()), [ms for ms in budgets if ms is not None]
+
+
+def stress(flags):
+    """One job, and a line of what it was."""
+    if shutil.which("stress-ng") is None:
+        print("bench_hosts: no stress-ng in PATH; ci/install load",
+              file=sys.stderr)
+        return 77
+    with Hosts(flags.hosts) as hosts:
+        hosts.need_nets()
+        with Bench(flags, hosts, "stress") as job:
+            job.await_calm(flags.detect)
+            made, budgets = stressed(job, 60 * flags.stress)
+    evicted = [c for c in made if c["kind"] in EVICTIONS]
+    found = {"minutes": flags.stress, "detect": flags.detect,
+             "load": os.getloadavg()[1], "evictions": len(evicted),
+             "changes": len(made), "causes": [c["cause"] for c in made],
+             "budget_ms": [min(budgets, default=None),
+                           max(budgets, default=None)]}
+    if flags.json:
+        json.dump({"benchmark": "bench_hosts", "cpus": os.cpu_count(),
+                   "stress": found}, sys.stdout, indent=1)
+        print()
+    else:
+        print(f"{flags.stress:g} minutes of stress-ng on {os.cpu_count()} CPUs, "
+              f"--detect {flags.detect} (budgets of {found['budget_ms'][0]} to "
+              f"{found['budget_ms'][1]} ms): {len(evicted)} false evictions")
+        print("".join(f"  {cause}\n" for cause in found["causes"]), end="")
+    return 1 if evicted else 0
+
+
+# -------------------------------------------------------------------- rows
 
 def survivors(flags, fault):
     """(workers, hosts)"""
@@ -251,6 +354,8 @@ def goal_of(flags, fault, floor):
     if fault == "kill":
         return (40, 100) if flags.bytes <= 1 << 20 else (floor + 20,
                                                          floor + 60)
+    if flags.detect == "auto":
+        return AUTO_GOAL_MS
     budget = DETECT_MS.get(flags.detect) or float(
         flags.detect.removesuffix("ms"))
     return budget + 200, budget + 500
@@ -271,6 +376,7 @@ def row_of(flags, fault, found, lost, bad):
             "goal_ms": goal_of(flags, fault, floor),
             "parts_ms": {name: statistics.median(all_of)
                          for name, all_of in noted.items() if all_of},
+            "budget_ms": [one.get("budget_ms") for one in found],
             "steps_lost": lost, "ms": ms}
 
 
@@ -323,6 +429,8 @@ def faults_to_strike(flags):
 
 def main():
     flags = parse_flags()
+    if flags.stress:
+        return stress(flags)
     rows, are_complete = [], True
     if not flags.json:
         print_head(flags)

@@ -756,17 +756,13 @@ static void mind_being_late(rg__agent *a, uint64_t now)
     rg__beats *b = a->beats;
     const uint64_t due = b->last_ns + period_ns(a);
     const uint64_t late = b->last_ns != 0 && now > due ? now - due : 0;
-    const bool is_very_late = late >= rg__budget_ns(a->params) / LATE_SHARE;
     rg__delays_note(&b->delays, now, late);
     rg__delays_note(&b->self.delays, now, late);
-    for (int i = 0; i < b->peers; i++) {
-        uint64_t *heard_ns = &b->peer[i]->heard_ns;
-        *heard_ns =
-            is_very_late || *heard_ns + late > now ? now : *heard_ns + late;
-    }
-    if (!is_very_late)
+    if (late < rg__budget_ns(a->params) / LATE_SHARE)
         return;
     say_late(a, late, now);
+    for (int i = 0; i < b->peers; i++)
+        b->peer[i]->heard_ns = now;
     rg__suspect_forgive(a);
 }
 

@@ -22,11 +22,15 @@ void rg__delays_note(rg__delays *d, uint64_t now_ns, uint64_t late_ns)
 
 uint64_t rg__delays_worst(const rg__delays *d, uint64_t now_ns)
 {
+    const uint64_t number = turn_at(d, now_ns);
     uint64_t worst_ns = 0;
-    for (int i = 0; i < RG__DELAYS_TURNS; i++)
-        if (d->turn[i].number + RG__DELAYS_TURNS > turn_at(d, now_ns) &&
-            d->turn[i].worst_ns > worst_ns)
+    for (int i = 0; i < RG__DELAYS_TURNS; i++) {
+        const uint64_t of = d->turn[i].number;
+        const bool counts =
+            of + RG__DELAYS_TURNS > number && (of > 0 || number == 0);
+        if (counts && d->turn[i].worst_ns > worst_ns)
             worst_ns = d->turn[i].worst_ns;
+    }
     return worst_ns;
 }
 

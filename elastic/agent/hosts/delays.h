@@ -5,7 +5,8 @@
  *            at least LEAST, at most MOST
  *
  * A new observer knows nothing: for TURN_NS its budget is not below the one
- * that it begins with. A delay above MOST is a fault, no noise: no budget would
+ * that it begins with. What it sees in that time, while programs start, counts
+ * in that time only. A delay above MOST is a fault, no noise: no budget would
  * have covered it. */
 #ifndef RG_AGENT_DELAYS_H
 #define RG_AGENT_DELAYS_H
@@ -17,10 +18,10 @@
 
 #define RG__DELAYS_LEAST_NS (300 * RG__MS)
 #define RG__DELAYS_MOST_NS  (3000 * RG__MS)
-#define RG__DELAYS_FACTOR   6
+#define RG__DELAYS_FACTOR   4
 #define RG__DELAYS_TURN_NS  (20000 * RG__MS)
 #define RG__DELAYS_TURNS    30
-#define RG__DELAYS_STEP_NS  (100 * RG__MS) /* budgets are multiples of it */
+#define RG__DELAYS_STEP_NS  (50 * RG__MS) /* budgets are multiples of it */
 
 typedef struct rg__delays {
     uint64_t begun_ns; /* 0: nothing noted yet */
