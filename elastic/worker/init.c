@@ -206,6 +206,7 @@ static void destroy_ctx(rg_ctx *ctx)
     if (ctx->sets != NULL)
         rg__sets_destroy(ctx->sets);
     if (ctx->engine != NULL) {
+        rg__registered_end(ctx);
         unmap_segments(ctx);
         rg__engine_destroy(ctx->engine);
     }

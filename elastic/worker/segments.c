@@ -80,6 +80,16 @@ static bool take_mapping(rg_ctx *ctx, rg__member_id owner, uint32_t id,
     return found;
 }
 
+void rg__segment_settle(rg_ctx *ctx, uint32_t id, const rg__home *home)
+{
+    const rg__mappings *all = rg__engine_mappings(ctx->engine);
+    rg__engine_lock(ctx->engine);
+    for (int i = 0; i < all->count; i++)
+        if (is_named(&all->item[i], ctx->me, id))
+            all->item[i].home = *home;
+    rg__engine_unlock(ctx->engine);
+}
+
 static rg_status map_locked(rg_ctx *ctx, const rg__segment *s, int fd,
                             void **at_p)
 {
@@ -267,33 +277,43 @@ rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p,
     return RG_OK;
 }
 
-static rg_status alloc_alone(rg_ctx *ctx, rg__segment *m, void **p_p)
+static rg_status show_in_registry(rg__worker *w, const rg__segment *m, int fd)
 {
-    int fd = -1;
-    rg_status st = rg__shm_create("rg_alloc", m->bytes, true, &fd);
+    const int shown = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (shown < 0)
+        return rg__fail(RG_ERR_SYSTEM, "no descriptor for rg_alloc: %s",
+                        strerror(errno));
+    const rg_status st = rg__registry_write(w, m, shown);
     if (st != RG_OK)
-        return st;
-    rg__worker *w = ctx->worker;
-    const bool is_shown = w->registry != NULL;
-    if (is_shown)
-        st = rg__registry_write(w, m, fd);
-    if (st == RG_OK)
-        st = map_segment(ctx, m, fd, p_p);
-    if (st != RG_OK && is_shown)
-        rg__registry_wipe(w, m->id);
-    if (!is_shown)
-        close(fd);
+        close(shown);
     return st;
 }
 
-static void drop_segment(rg_ctx *ctx, uint32_t id)
+static rg_status alloc_alone(rg_ctx *ctx, const rg__segment *m, int *fd_p,
+                             void **p_p)
+{
+    rg__worker *w = ctx->worker;
+    rg_status st = rg__shm_create("rg_alloc", m->bytes, true, fd_p);
+    if (st == RG_OK && w->registry != NULL)
+        st = show_in_registry(w, m, *fd_p);
+    if (st == RG_OK)
+        st = map_segment(ctx, m, *fd_p, p_p);
+    if (st != RG_OK && w->registry != NULL)
+        rg__registry_wipe(w, m->id);
+    return st;
+}
+
+rg_status rg__segment_drop(rg_ctx *ctx, uint32_t id)
 {
     rg__mapping gone;
     const rg__segment m = {
         .head = {RG__FREE, RG__WIRE_VERSION}, .owner = ctx->me, .id = id};
     if (take_mapping(ctx, ctx->me, id, &gone))
         rg__shm_unmap(gone.at, gone.bytes);
-    rg__worker_send(ctx->worker, &m, sizeof m);
+    if (ctx->worker->registry != NULL)
+        rg__registry_wipe(ctx->worker, id);
+    return ctx->worker->sock < 0 ? RG_OK
+                                 : rg__worker_send(ctx->worker, &m, sizeof m);
 }
 
 static rg_status ask_for_segment(rg__worker *w, const rg__segment *m, int *fd_p,
@@ -305,14 +325,41 @@ static rg_status ask_for_segment(rg__worker *w, const rg__segment *m, int *fd_p,
     return st;
 }
 
-static rg_status reserve_segment(rg_ctx *ctx, const rg__segment *m, int fd)
+static rg_status make_segment(rg__worker *w, rg__segment *m, int *fd_p,
+                              void **p_p)
 {
-    const rg_status st =
-        reserve_pages(ctx->worker, fd, "rg_alloc", 0, m->bytes);
-    close(fd);
-    if (st != RG_OK)
-        drop_segment(ctx, m->id);
+    pthread_mutex_lock(&w->lock);
+    m->id = ++w->last_segment;
+    const rg_status st = w->sock < 0 ? alloc_alone(w->ctx, m, fd_p, p_p)
+                                     : ask_for_segment(w, m, fd_p, p_p);
+    pthread_mutex_unlock(&w->lock);
     return st;
+}
+
+rg_status rg__segment_make(rg_ctx *ctx, size_t bytes, uint32_t *id_p, int *fd_p,
+                           void **p_p)
+{
+    rg__worker *w = ctx->worker;
+    void *at = NULL;
+    int fd = -1;
+    rg__segment m = {.head = {RG__ALLOC, RG__WIRE_VERSION},
+                     .owner = ctx->me,
+                     .bytes = rg__page_round(bytes)};
+    rg_status st = make_segment(w, &m, &fd, &at);
+    if (st == RG_OK && w->sock >= 0) {
+        st = reserve_pages(w, fd, "rg_alloc", 0, m.bytes);
+        if (st != RG_OK)
+            rg__segment_drop(ctx, m.id);
+    }
+    if (st != RG_OK) {
+        if (fd >= 0)
+            close(fd);
+        return st;
+    }
+    *id_p = m.id;
+    *fd_p = fd;
+    *p_p = at;
+    return RG_OK;
 }
 
 rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
@@ -328,21 +375,11 @@ rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
                         "rg_alloc can't make %zu bytes: no memory is that "
                         "large; check the size",
                         bytes);
-    rg__worker *w = ctx->worker;
-    void *at = NULL;
+    uint32_t id = 0;
     int fd = -1;
-    pthread_mutex_lock(&w->lock);
-    rg__segment m = {.head = {RG__ALLOC, RG__WIRE_VERSION},
-                     .owner = ctx->me,
-                     .id = ++w->last_segment,
-                     .bytes = rg__page_round(bytes)};
-    rg_status st = w->sock < 0 ? alloc_alone(ctx, &m, &at)
-                               : ask_for_segment(w, &m, &fd, &at);
-    pthread_mutex_unlock(&w->lock);
-    if (st == RG_OK && fd >= 0)
-        st = reserve_segment(ctx, &m, fd);
+    const rg_status st = rg__segment_make(ctx, bytes, &id, &fd, p_p);
     if (st == RG_OK)
-        *p_p = at;
+        close(fd);
     return st;
 }
 
@@ -352,7 +389,8 @@ static uint32_t id_of(rg_ctx *ctx, const void *p)
     uint32_t id = 0;
     rg__engine_lock(ctx->engine);
     for (int i = 0; i < all->count; i++)
-        if (all->item[i].at == p && is_me(ctx, all->item[i].owner))
+        if (all->item[i].at == p && all->item[i].home.at == NULL &&
+            is_me(ctx, all->item[i].owner))
             id = all->item[i].id;
     rg__engine_unlock(ctx->engine);
     return id;
@@ -365,17 +403,8 @@ rg_status rg_free(rg_ctx *ctx, void *p)
     if (ctx == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_free needs a context");
     const uint32_t id = id_of(ctx, p);
-    rg__mapping gone;
-    if (id == 0 || !take_mapping(ctx, ctx->me, id, &gone))
+    if (id == 0)
         return rg__fail(RG_ERR_INVALID,
                         "%p was not returned by rg_alloc, or freed already", p);
-    rg__shm_unmap(gone.at, gone.bytes);
-    if (ctx->worker->registry != NULL) {
-        rg__registry_wipe(ctx->worker, id);
-        return RG_OK;
-    }
-    const rg__segment m = {
-        .head = {RG__FREE, RG__WIRE_VERSION}, .owner = ctx->me, .id = id};
-    return ctx->worker->sock < 0 ? RG_OK
-                                 : rg__worker_send(ctx->worker, &m, sizeof m);
+    return rg__segment_drop(ctx, id);
 }

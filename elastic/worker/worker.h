@@ -204,6 +204,17 @@ void rg__worker_link_broken(void *arg, int rank, const char *why);
 void rg__segment_arrived(rg__worker *w, const rg__segment *m, int *fd);
 void rg__segment_gone(rg__worker *w, const rg__segment *m);
 
+/* Make a segment of this worker's that peers map, too, with all its pages. The
+ * descriptor is the caller's. */
+rg_status rg__segment_make(rg_ctx *ctx, size_t bytes, uint32_t *id_p, int *fd_p,
+                           void **p_p);
+rg_status rg__segment_drop(rg_ctx *ctx, uint32_t id);
+/* It is that buffer's from now on, or (home->at NULL) of none any more. */
+void rg__segment_settle(rg_ctx *ctx, uint32_t id, const rg__home *home);
+
+/* registered.c: rg_finalize; buffers have memory of their own again. */
+void rg__registered_end(rg_ctx *ctx);
+
 /* Map a segment; the engine's lock is held. */
 rg_status rg__segment_map(rg_ctx *ctx, const rg__segment *s, int fd);
 

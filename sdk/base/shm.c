@@ -187,7 +187,8 @@ rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p)
     return create(name, bytes, true, 0, fd_p);
 }
 
-rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)
+static rg_status map(int fd, size_t place, size_t bytes, void *wish, int flags,
+                     void **at_p)
 {
     const int seals = fcntl(fd, F_GET_SEALS);
     if (!has_bytes(fd, place, bytes) || seals < 0 ||
@@ -196,8 +197,8 @@ rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)
                         "shared memory of %zu bytes was expected, but the "
                         "descriptor is smaller or not sealed",
                         bytes);
-    void *at =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)place);
+    void *at = mmap(wish, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd,
+                    (off_t)place);
     if (at == MAP_FAILED)
         return rg__fail(RG_ERR_MEMORY,
                         "shared memory of %zu bytes can't be mapped: %s", bytes,
@@ -208,6 +209,19 @@ rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)
         madvise(at, bytes, MADV_HUGEPAGE);
     *at_p = at;
     return RG_OK;
+}
+
+rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)
+{
+    return map(fd, place, bytes, NULL, 0, at_p);
+}
+
+rg_status rg__shm_map_over(int fd, size_t place, size_t bytes, void *at)
+{
+    const rg_status st = map(fd, place, bytes, at, MAP_FIXED, &at);
+    if (st == RG_OK)
+        madvise(at, bytes, MADV_DODUMP); /* the program's, no copy */
+    return st;
 }
 
 rg_status rg__shm_map(int fd, size_t bytes, void **at_p)

@@ -34,6 +34,9 @@ rg_status rg__shm_map(int fd, size_t bytes, void **at_p);
 /* The same of bytes [place, place + bytes); place: whole pages. */
 rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p);
 
+/* The same in the place of the whole pages at `at`. */
+rg_status rg__shm_map_over(int fd, size_t place, size_t bytes, void *at);
+
 /* Have all pages of mapped memory that is reserved, here and in this process's
  * table of pages, before it is used: the kernel is several times as fast with
  * many at once. It may not know how (before Linux 5.14); then they come when

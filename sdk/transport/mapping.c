@@ -1,22 +1,113 @@
-/* Looking up rg_alloc memory: few and large segments, so a list will do. */
+/* Looking up rg_alloc memory and registered buffers: few and large segments, so
+ * a list will do. */
 #include "sdk/transport/transport.h"
 
-static bool holds(const rg__mapping *m, const void *p, uint64_t bytes)
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sdk/base/copy.h"
+
+static bool holds(const void *begin_p, uint64_t size, const void *p,
+                  uint64_t bytes)
 {
-    const uintptr_t begin = (uintptr_t)m->at, at = (uintptr_t)p;
-    return at >= begin && at - begin <= m->bytes &&
-           bytes <= m->bytes - (at - begin);
+    const uintptr_t begin = (uintptr_t)begin_p, at = (uintptr_t)p;
+    return at >= begin && at - begin <= size && bytes <= size - (at - begin);
+}
+
+static bool is_at_home(const rg__mapping *m, const void *p, uint64_t bytes)
+{
+    return m->home.at != NULL && holds(m->home.at, m->home.bytes, p, bytes);
 }
 
 const rg__mapping *rg__mapping_of(const rg__mappings *all, rg__member_id owner,
                                   const void *p, uint64_t bytes)
 {
-    for (int i = 0; all != NULL && i < all->count; i++)
-        if (rg__same_member(all->item[i].owner, owner) &&
-            holds(&all->item[i], p, bytes))
-            return &all->item[i];
+    for (int i = 0; all != NULL && i < all->count; i++) {
+        const rg__mapping *m = &all->item[i];
+        if (rg__same_member(m->owner, owner) &&
+            (holds(m->at, m->bytes, p, bytes) || is_at_home(m, p, bytes)))
+            return m;
+    }
     return NULL;
 }
+
+uint64_t rg__mapping_place(const rg__mapping *m, const void *p)
+{
+    const uintptr_t at = (uintptr_t)p;
+    return is_at_home(m, p, 0)
+               ? m->home.pages_at + (at - (uintptr_t)m->home.pages)
+               : at - (uintptr_t)m->at;
+}
+
+/* ---------------------------------------------------------------- homes */
+
+#define PRESENT (UINT64_C(1) << 63)
+#define SHARED  (UINT64_C(1) << 61) /* or of a file */
+
+/* The page of a home that is nearest to p. */
+static const char *page_near(const rg__home *home, const void *p)
+{
+    const uintptr_t at = (uintptr_t)p, first = (uintptr_t)home->pages;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t last = first + home->pages_bytes - page;
+    return (const char *)(at < first  ? first
+                          : at > last ? last
+                                      : at / page * page);
+}
+
+bool rg__mapping_is_shared(const rg__mappings *all, const rg__home *home,
+                           const void *p)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const char *at = page_near(home, p);
+    unsigned char is_in_core;
+    for (int tries = 0; tries < 2; tries++) {
+        uint64_t entry = 0;
+        if (pread(all->pagemap, &entry, sizeof entry,
+                  (off_t)((uintptr_t)at / page * sizeof entry)) !=
+            (ssize_t)sizeof entry)
+            return false;
+        if ((entry & PRESENT) != 0)
+            return (entry & SHARED) != 0;
+        if (mincore((void *)(uintptr_t)at, page, &is_in_core) != 0)
+            return false;                 /* unmapped */
+        (void)*(const volatile char *)at; /* not used yet, or swapped out */
+    }
+    return false;
+}
+
+/* What is before the whole pages, and behind them. */
+static void copy_edges(const rg__mapping *m, char *p, uint64_t bytes,
+                       bool is_taken)
+{
+    const uintptr_t begin = (uintptr_t)p, end = begin + bytes;
+    const uintptr_t first = (uintptr_t)m->home.pages;
+    const uintptr_t last = first + m->home.pages_bytes;
+    const uintptr_t edge[2][2] = {{begin, end < first ? end : first},
+                                  {begin > last ? begin : last, end}};
+    if (!is_at_home(m, p, bytes))
+        return;
+    for (int i = 0; i < 2; i++) {
+        if (edge[i][0] >= edge[i][1])
+            continue;
+        char *here = (char *)edge[i][0];
+        char *there = m->at + rg__mapping_place(m, here);
+        rg__copy(is_taken ? here : there, is_taken ? there : here,
+                 edge[i][1] - edge[i][0]);
+    }
+}
+
+void rg__mapping_give_edges(const rg__mapping *m, const void *p, uint64_t bytes)
+{
+    copy_edges(m, (char *)(uintptr_t)p, bytes, false);
+}
+
+void rg__mapping_take_edges(const rg__mapping *m, void *p, uint64_t bytes)
+{
+    copy_edges(m, p, bytes, true);
+}
+
+/* ---------------------------------------------------------------- names */
 
 static const rg__mapping *look_for(const rg__mappings *all, rg__member_id owner,
                                    uint32_t id)

@@ -122,6 +122,16 @@ typedef struct rg__coll {
  * not wait for that: ERR_MISMATCH names the member and the status. */
 #define RG__REFUSED_TAG UINT64_C(0x7265667573656400)
 
+/* A buffer of the owner's that rg_register has moved: its whole pages are those
+ * of the segment, in the owner's process at both places. What it has of other
+ * pages, its edges, lies beside them in the segment, and is copied. */
+typedef struct rg__home {
+    char *at; /* NULL: none */
+    uint64_t bytes;
+    char *pages;
+    uint64_t pages_bytes, pages_at; /* in the segment */
+} rg__home;
+
 /* rg_alloc memory of local members, mapped in this process. Filled by the
  * worker room; entries appear at any time, and go only when their owner freed
  * them or left. Looked up with the engine's lock held. */
@@ -130,6 +140,7 @@ typedef struct rg__mapping {
     uint32_t id;
     uint64_t bytes;
     char *at;
+    rg__home home; /* in the owner's process only */
 } rg__mapping;
 
 typedef struct rg__mappings {
@@ -138,11 +149,24 @@ typedef struct rg__mappings {
     /* Look for a missing one, and add it; NULL: they come by themselves. */
     bool (*fetch)(void *arg, rg__member_id owner, uint32_t id);
     void *fetch_arg;
+    int pagemap; /* of this process; where there is a home */
 } rg__mappings;
 
-/* The mapping that holds [p, p + bytes) and belongs to owner, or NULL. */
+/* The mapping that holds [p, p + bytes) and belongs to owner, or NULL; and
+ * where p is in it. */
 const rg__mapping *rg__mapping_of(const rg__mappings *all, rg__member_id owner,
                                   const void *p, uint64_t bytes);
+uint64_t rg__mapping_place(const rg__mapping *m, const void *p);
+
+/* Are a home's pages still the segment's around p? Not after the program has
+ * unmapped or freed them without rg_unregister. p may be anywhere. */
+bool rg__mapping_is_shared(const rg__mappings *all, const rg__home *home,
+                           const void *p);
+
+/* Copy what edges have of [p, p + bytes) to the segment, or from it. */
+void rg__mapping_give_edges(const rg__mapping *m, const void *p,
+                            uint64_t bytes);
+void rg__mapping_take_edges(const rg__mapping *m, void *p, uint64_t bytes);
 /* The mapping with that name, or NULL while it has not arrived. */
 const rg__mapping *rg__mapping_find(const rg__mappings *all,
                                     rg__member_id owner, uint32_t id);

@@ -47,7 +47,7 @@ typedef struct trainer {
     uint64_t *shards;               /* room for all of it */
     uint64_t shards_hash;           /* of all ranks' parts, at the end */
     bool loads;
-    bool uses_alloc, is_static;
+    bool uses_alloc, registers, is_static;
     bool has_open_loop; /* rg_next in place of rg_run */
     uint64_t *state;    /* [0] is the position: steps done */
     uint64_t words;
@@ -420,6 +420,8 @@ static rg_status allocate(trainer *t)
     else
         sums = calloc(1, t->coll_bytes);
     t->sums = sums;
+    if (t->registers && sums != NULL)
+        st = rg_register(t->ctx, sums, t->coll_bytes);
     if (t->state == NULL || t->shards == NULL || (st == RG_OK && sums == NULL))
         return RG_ERR_MEMORY;
     return st;
@@ -456,6 +458,7 @@ static void usage(void)
         "         the last rank in that step]\n"
         "        [--over-first 1: buffers are registered in another order]\n"
         "        [--alloc: collectives in rg_alloc memory]\n"
+        "        [--registered: or in memory that is registered]\n"
         "        [--metrics 1: some in each step]\n"
         "        [--frozen MIB: registered, and never changed]\n"
         "        [--ballast MIB] [--files N] [--static]");
@@ -507,6 +510,8 @@ static bool read_flags(trainer *t, char **argv)
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--alloc") == 0)
             t->uses_alloc = true;
+        else if (strcmp(*argv, "--registered") == 0)
+            t->registers = true;
         else if (strcmp(*argv, "--load") == 0)
             t->loads = true;
         else if (strcmp(*argv, "--open") == 0)

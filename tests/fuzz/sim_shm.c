@@ -85,6 +85,14 @@ rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)
     return RG_OK;
 }
 
+rg_status rg__shm_map_over(int fd, size_t place, size_t bytes, void *at)
+{
+    if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+             (off_t)place) == MAP_FAILED)
+        return rg__fail(RG_ERR_MEMORY, "%zu bytes can't be mapped", bytes);
+    return RG_OK;
+}
+
 void rg__shm_touch(void *at, size_t bytes)
 {
     (void)at;

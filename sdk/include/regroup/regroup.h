@@ -703,6 +703,35 @@ RG_API rg_status rg_alloc(rg_ctx *ctx, size_t bytes,
  * allowed; ERR_INVALID for any other pointer that rg_alloc did not return. */
 RG_API rg_status rg_free(rg_ctx *ctx, void *p);
 
+/* Let collectives read a buffer of the program's own memory in place, as they
+ * do rg_alloc memory: its whole pages become shared memory at the same address,
+ * with the same contents. Operations on any part of it gain from 8 KiB on,
+ * between workers of one host; where none can map it (a world of one, transport
+ * mpi without an agent), and below 64 KiB, it stays as it is, and the call
+ * succeeds. Local.
+ *
+ * The buffer is borrowed until rg_unregister or rg_finalize, and kept through
+ * generations. During this call and rg_unregister no operation may be in flight
+ * on it, and no other thread or device may write it; a device that has pinned
+ * its pages loses them. It may begin anywhere, and the memory around it is left
+ * alone. A child of fork sees what its parent writes until it writes a page
+ * itself, and what it writes is its own.
+ *
+ * Memory that is freed before rg_unregister is ordinary memory again for
+ * collectives; the segment behind it is held until rg_unregister, which returns
+ * ERR_INVALID then.
+ *
+ * ERR_INVALID: memory other than malloc's and the like (on a stack, of a file
+ * or a device, shared, locked, in huge pages of hugetlb, not writable), or a
+ * part of it is registered already. ERR_MEMORY: there is no room for a second
+ * copy, which this call needs. The buffer is then as it was. */
+RG_API rg_status rg_register(rg_ctx *ctx, void *p, size_t bytes);
+
+/* Give a registered buffer, by its first byte, pages of its own again. NULL is
+ * allowed. ERR_INVALID: it is not registered, or was freed before. ERR_MEMORY:
+ * it stays registered. */
+RG_API rg_status rg_unregister(rg_ctx *ctx, void *p);
+
 /* --------------------------------------------------------------- reducer
  * The gradients of a training step, reduced while backward is still running:
  *

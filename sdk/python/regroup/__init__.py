@@ -13,7 +13,8 @@ from ._abi import VERSION as __version__
 from ._abi import Advice, Kind, Op, Status, Type
 from ._abi import Memory as _Where
 from ._buffers import STREAM_NONE
-from ._context import Context, DeviceInfo, SetInfo, current, init, metric
+from ._context import (Context, DeviceInfo, Registered, SetInfo, current,
+                       init, metric)
 from ._errors import (AgentLost, AskedToLeave, Damaged, Device, HostsChanged,
                       InProgress, Invalid, JobEnded, Memory, Mismatch,
                       NotFound, NotMember, PeerLost, Refused, RegroupError,
@@ -37,7 +38,7 @@ __all__ = [
     "HostsChanged",
     "InProgress", "Invalid", "JobEnded", "Kind", "LAND",
     "LOCAL", "LOR", "LXOR", "MAX", "MAXLOC", "MIN", "MINLOC", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
-    "PROD", "Parts", "PeerLost", "REPLICATED", "Reducer", "ReducerCounts", "Refused", "RegroupError", "Request",
+    "PROD", "Parts", "PeerLost", "REPLICATED", "Reducer", "ReducerCounts", "Refused", "Registered", "RegroupError", "Request",
     "SHARDED", "STREAM_NONE", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",
     "Status", "Store", "System", "Timeout", "Type", "Unsupported",
     "__version__", "current", "init", "metric", "mpi_threads_supported", "run", "wait_all"]

@@ -355,6 +355,8 @@ FUNCTIONS = {
     "rg_alloc": (c_int, [c_void_p, c_size_t, _params["rg_alloc_params"],
                          _handle_p]),
     "rg_free": (c_int, [c_void_p, c_void_p]),
+    "rg_register": (c_int, [c_void_p, c_void_p, c_size_t]),
+    "rg_unregister": (c_int, [c_void_p, c_void_p]),
     "rg_reducer_create": (c_int, [c_void_p, _params["rg_reducer_params"],
                                   _handle_p]),
     "rg_reducer_destroy": (None, [c_void_p]),

@@ -15,8 +15,9 @@ from ctypes import c_int, c_size_t, c_void_p
 
 from . import _abi, _mpi, _stacks
 from ._abi import Memory, Op, Status, lib
-from ._buffers import Array
-from ._errors import HostsChanged, Invalid, RegroupError, check
+from ._buffers import Array, Buffer, look_writable
+from ._errors import (HostsChanged, Invalid, RegroupError, Unsupported,
+                      check)
 from ._numbers import integer, integers, milliseconds, text
 from ._sets import Rule, Set, color_of
 from ._state import State, need_runnable
@@ -59,6 +60,32 @@ class Block:
             "data": (address, False)}
 
 
+class Registered:
+    """An array that Context.register has registered: until close, the end of
+    a with block over this, or finalize. Until then its context holds it."""
+
+    def __init__(self, context: Context, found: Buffer) -> None:
+        check(lib.rg_register(context.handle, found.address,
+                              found.count * found.item))
+        self.array: Array = found.array
+        self._context = context
+        self._address = found.address
+        context.registered[found.address] = found.hold
+
+    def __enter__(self) -> Array:
+        return self.array
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the array memory of its own again. A second call does
+        nothing."""
+        if self._address in self._context.registered:
+            check(lib.rg_unregister(self._context.handle, self._address))
+            del self._context.registered[self._address]
+
+
 class Context:
     """What regroup.init returns. As a context manager it is finalized at the
     end of the with block; else at the end of the process."""
@@ -75,6 +102,7 @@ class Context:
         self._is_forked = False
         self.held: set[Operation] = set()  # with their buffers
         self.dropped: set[Operation] = set()  # those without a request
+        self.registered: dict[int, object] = {}  # what holds it, by address
         self._reaping = threading.RLock()  # guards what reap does
         self._groups = threading.local()
         self._sets: dict[int, Set] = {}  # by handle, until destroyed
@@ -138,6 +166,7 @@ class Context:
         if _mpi.is_loaded():
             _mpi.keep([operation.hold for operation in self.held])
         check(lib.rg_finalize(handle))
+        self.registered.clear()
         _left.append(self)
         if not _has_world():
             for context in _left:
@@ -449,6 +478,17 @@ class Context:
         block = Block(address, bytes_)
         self.lend(block, lib.rg_free, self._stored, address)
         return numpy.asarray(block).view(kind).reshape(shape)
+
+    def register(self, array: Array) -> Registered:
+        """Let collectives use an array of the host's memory between the
+        workers of one host without copies, as they do `alloc`'s, wherever in
+        it they begin. Its pages become shared memory: register few and large
+        ones, that no other thread uses meanwhile."""
+        found = look_writable("register", array)
+        if found.memory != Memory.HOST:
+            raise Unsupported("register got an array of the device's memory; "
+                              "collectives use that where it is")
+        return Registered(self, found)
 
     def lend(self, holder: object, give_back: typing.Callable[..., object],
              *arguments: object) -> None:

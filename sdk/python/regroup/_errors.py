@@ -45,6 +45,8 @@ _WORDS = {
     "rg_set_split": "Context.split",
     "rg_set_destroy": "Set.destroy",
     "rg_alloc": "Context.alloc",
+    "rg_register": "Context.register",
+    "rg_unregister": "Registered.close",
     "rg_rank": "Context.rank",
     "rg_world_wait": "Context.world_wait",
     "rg_op in regroup.h": "regroup.Op",

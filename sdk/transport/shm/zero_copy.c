@@ -17,16 +17,37 @@
 
 /* --------------------------------------------- where a member's memory is */
 
-static uint32_t name_place(const rg__native *c, const void *p, uint64_t bytes,
-                           uint64_t *at_p)
+/* A registered buffer is ordinary memory between hosts, in what is small, and
+ * once the program has unmapped it. */
+static bool may_be_named(const rg__native *c, const rg__mapping *map,
+                         const void *p, uint64_t bytes)
+{
+    return map->home.at == NULL ||
+           (rg__shm_stays(c) && bytes > SMALL_BYTES &&
+            rg__mapping_is_shared(c->shared->mappings, &map->home, p));
+}
+
+static const rg__mapping *name_place(const rg__native *c, const void *p,
+                                     uint64_t bytes, uint32_t *segment_p,
+                                     uint64_t *at_p)
 {
     const rg__shared *sh = c->shared;
     const rg__mapping *map =
         rg__mapping_of(sh->mappings, sh->member[sh->rank], p, bytes);
-    if (map == NULL)
-        return 0;
-    *at_p = (uint64_t)((const char *)p - map->at);
-    return map->id;
+    if (map == NULL || !may_be_named(c, map, p, bytes))
+        return NULL;
+    *segment_p = map->id;
+    *at_p = rg__mapping_place(map, p);
+    return map;
+}
+
+/* The same of what others read. */
+static void name_source(const rg__native *c, const void *p, uint64_t bytes,
+                        uint32_t *segment_p, uint64_t *at_p)
+{
+    const rg__mapping *map = name_place(c, p, bytes, segment_p, at_p);
+    if (map != NULL)
+        rg__mapping_give_edges(map, p, bytes);
 }
 
 /* An allgather whose send lies in recv, but not at its own place, must be
@@ -43,26 +64,26 @@ void rg__zero_copy_describe(const rg__native *c, rg__where *w)
 {
     memset(w, 0, sizeof *w);
     if (c->coll.kind == RG__BROADCAST) {
-        w->recv_segment = name_place(c, c->coll.recv, c->bytes, &w->recv_at);
+        name_source(c, c->coll.recv, c->bytes, &w->recv_segment, &w->recv_at);
         if (c->root == c->rank)
             rg__read_describe(c, c->coll.recv, c->bytes, &w->recv_segment,
                               &w->recv_at, w);
         return;
     }
     if (!is_in_the_way(c))
-        w->send_segment = name_place(c, c->coll.send, c->bytes, &w->send_at);
+        name_source(c, c->coll.send, c->bytes, &w->send_segment, &w->send_at);
     if (!is_in_the_way(c))
         rg__read_describe(c, c->coll.send, c->bytes, &w->send_segment,
                           &w->send_at, w);
     if (c->coll.kind == RG__ALLREDUCE ||
         (c->coll.kind == RG__REDUCE && c->root == c->rank))
-        w->recv_segment = name_place(c, c->coll.recv, c->bytes, &w->recv_at);
+        name_place(c, c->coll.recv, c->bytes, &w->recv_segment, &w->recv_at);
 }
 
 void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
                                  uint64_t part, rg__where *w)
 {
-    w->send_segment = name_place(c, c->coll.send, bytes, &w->send_at);
+    name_source(c, c->coll.send, bytes, &w->send_segment, &w->send_at);
     rg__read_describe(c, c->coll.send, part, &w->send_segment, &w->send_at, w);
 }
 
@@ -150,11 +171,26 @@ static void post_done(rg__native *c)
     rg__read_post(c);
 }
 
+/* A registered buffer's, which others have written beside it. */
+static void take_edges(const rg__native *c)
+{
+    const rg__shared *sh = c->shared;
+    const uint32_t id = c->posting[c->rank].at.recv_segment;
+    const rg__mapping *map =
+        rg__mapping_find(sh->mappings, sh->member[sh->rank], id);
+    if (map != NULL)
+        rg__mapping_take_edges(map, c->coll.recv, c->bytes);
+}
+
 static rg_status end(rg__native *c)
 {
     if (rg__read_is_used(c))
         return rg__read_end(c);
-    return rg__shm_all_posted(c, FLAG_DONE, 1) ? RG_OK : RG_IN_PROGRESS;
+    if (!rg__shm_all_posted(c, FLAG_DONE, 1))
+        return RG_IN_PROGRESS;
+    if (receives(c, c->rank))
+        take_edges(c);
+    return RG_OK;
 }
 
 /* --------------------------------------------------------------- allreduce */

@@ -37,7 +37,8 @@ def test():
     for point in points:
         run(point, ())
     if points is STEPS:
-        for extra in (LARGE, (*LARGE, "--alloc")):  # staged; direct
+        # staged; direct
+        for extra in (LARGE, (*LARGE, "--alloc"), (*LARGE, "--registered")):
             run("coll.middle:rank1:gen1:start1:kill", extra)
 
 
