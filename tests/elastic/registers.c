@@ -78,14 +78,44 @@ static void every_collective(size_t begin, bool on_all)
     free(around);
 }
 
-static void add_up(int *data, int with)
+static void fill(int *data, int with)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        data[i] = rg_rank(ctx) + with + (int)(i % 7);
+}
+
+static void is_sum(const int *data, int with)
 {
     const int n = rg_size(ctx);
     for (size_t i = 0; i < COUNT; i++)
-        data[i] = rg_rank(ctx) + with + (int)(i % 7);
-    CHECK_OK(rg_allreduce(rg_world(ctx), data, data, COUNT, RG_I32, RG_SUM));
-    for (size_t i = 0; i < COUNT; i++)
         CHECK_EQ(data[i], n * (n - 1) / 2 + n * (with + (int)(i % 7)));
+}
+
+static void add_up(int *data, int with)
+{
+    fill(data, with);
+    CHECK_OK(rg_allreduce(rg_world(ctx), data, data, COUNT, RG_I32, RG_SUM));
+    is_sum(data, with);
+}
+
+/* All of a buffer, up to its last byte, in pages that it shares with others. */
+static void from_edge_to_edge(void)
+{
+    char *around = malloc(BYTES + 2 * PAGE);
+    CHECK(around != NULL);
+    int *p = (int *)(void *)(around + 16 + 64 * (size_t)rg_rank(ctx));
+    rg_set *world = rg_world(ctx);
+    CHECK_OK(rg_register(ctx, p, BYTES));
+    add_up(p, 1);
+    fill(p, 2);
+    CHECK_OK(rg_reduce(world, p, p, COUNT, RG_I32, RG_SUM, 1));
+    if (rg_rank(ctx) == 1)
+        is_sum(p, 2);
+    CHECK_OK(rg_broadcast(world, p, COUNT, RG_I32, 1));
+    is_sum(p, 2);
+    CHECK_OK(rg_unregister(ctx, p));
+    is_sum(p, 2);
+    free(around);
 }
 
 /* What the program has now counts, not what it had registered. */
@@ -194,6 +224,8 @@ int main(int argc, char **argv)
     CHECK_OK(rg_init(NULL, &ctx));
     every_collective(16 + 64 * (size_t)rg_rank(ctx), true);
     every_collective(2 * PAGE, false);
+    if (rg_size(ctx) > 1)
+        from_edge_to_edge();
     freed_too_early();
     child_has_its_own();
     other_memory();
