@@ -157,9 +157,25 @@ static void own_delays_accuse_no_host(void)
     run_for(1000);
     CHECK_EQ(accusations(), 0);
     CHECK(rg__budget_ns(nodes[2].a->params) >= 4 * 130 * RG__MS);
+    CHECK(rg__beat_delay_ns(nodes[2].a) < 20 * RG__MS); /* as it says itself */
     CHECK(rg__beat_self(nodes[1].a)->delays.begun_ns != 0);
     CHECK(rg__delays_worst(&rg__beat_self(nodes[1].a)->delays, rg__now_ns()) >=
           130 * RG__MS);
+}
+
+/* h2 no longer beats to h3, which still expects it: it is asked, and answers.
+ * Later it does again. */
+static void other_views_are_no_delays(void)
+{
+    rg__agent *a = nodes[1].a;
+    a->view.gens = 0;
+    rg__beat_follow(a);
+    run_for(1000);
+    a->view.gens = 1;
+    rg__beat_follow(a);
+    run_for(1000);
+    CHECK_EQ(accusations(), 0);
+    all_have(LEAST_MS);
 }
 
 static void cut_is_found_within_the_budget(void)
@@ -188,6 +204,7 @@ int main(void)
     ten_minutes_pass();
     own_delays_accuse_no_host();
     ten_minutes_pass();
+    other_views_are_no_delays();
     cut_is_found_within_the_budget();
     end();
     return 0;

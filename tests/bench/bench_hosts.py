@@ -61,7 +61,7 @@ DETECT_MS = {"lan": 500, "cloud": 3000}
 # --detect auto: the goal, the time that agents observe before the budget
 # falls, and the length of a cut that does not count as noise afterwards.
 AUTO_GOAL_MS = (350, 600)
-AUTO_CALM_S = 25
+AUTO_CALM_S = 22
 AUTO_CUT_S = 3.5
 
 

@@ -138,6 +138,9 @@ static void add_heard(const report *s, uint64_t host, json_t *j)
                  : json_null());
     json_object_set_new(j, "delay_ms",
                         is_heard ? delay_json(&one->delays) : json_null());
+    json_object_set_new(j, "asks_ms",
+                        number_or_null(is_heard && one->asks_ns != 0,
+                                       is_heard ? one->asks_ns / RG__MS : 0));
 }
 
 static void add_me_heard(const report *s, json_t *j)
@@ -145,6 +148,8 @@ static void add_me_heard(const report *s, json_t *j)
     const rg__peer *self = rg__beat_self(s->a);
     json_object_set_new(j, "delay_ms",
                         self != NULL ? delay_json(&self->delays) : json_null());
+    json_object_set_new(j, "asks_ms",
+                        number_or_null(true, rg__beat_asks_ns(s->a) / RG__MS));
     json_object_set_new(j, "heard_s", json_null());
     json_object_set_new(
         j, "etcd", json_string(rg__etcd_is_up(s->a->etcd) ? "up" : "away"));

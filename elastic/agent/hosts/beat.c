@@ -32,16 +32,15 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define NEIGHBOURS   2
-#define BEATS        10 /* within the budget */
-#define LEAST_NS     (10 * RG__MS)
-#define LATE_SHARE   3 /* a third of the budget: then we are late */
-#define SAY_LATE_NS  (60000 * RG__MS)
-#define PEERS_MAX    4096
-#define COUNTER_BITS 48 /* of one agent's datagrams; above them: which agent */
-#define DROPPED_MAX  4096      /* peers that went, whose counter is kept */
-#define PER_WAKE     256       /* datagrams read in a row */
-#define ROOM         (1 << 20) /* for what all hosts say at once, if allowed */
+#define NEIGHBOURS  2
+#define BEATS       10 /* within the budget */
+#define LEAST_NS    (10 * RG__MS)
+#define LATE_SHARE  3 /* a third of the budget: then we are late */
+#define SAY_LATE_NS (60000 * RG__MS)
+#define PEERS_MAX   4096
+#define DROPPED_MAX 4096      /* peers that went, whose counter is kept */
+#define PER_WAKE    256       /* datagrams read in a row */
+#define ROOM        (1 << 20) /* for what all hosts say at once, if allowed */
 
 /* Of a peer that is not minded any more; it may be again. */
 typedef struct last_seen {
@@ -283,8 +282,8 @@ void rg__beat_follow(rg__agent *a)
     if (a->mirror != NULL)
         rg__mirror_crowd(a->mirror, b->peers + 1);
     for (int i = b->peers - 1; i >= 0; i--) {
-        if (!b->peer[i]->is_expected)
-            b->peer[i]->beat_ns = 0;
+        if (!b->peer[i]->is_target)
+            b->peer[i]->sent_ns = 0;
         if (!is_wanted(b->peer[i]))
             drop_peer(b, i);
     }
@@ -342,20 +341,17 @@ static uint32_t asked_ms(const rg__agent *a)
                       RG__MS);
 }
 
-/* A datagram of a host that beats to us, sent by the same agent as the one
- * before it. */
+/* What its network has added to the time between two heartbeats, lost ones
+ * included. How late its own turns are, each agent sees itself. */
 static void note_delay(rg__agent *a, rg__peer *from, const rg__beat *beat,
                        uint64_t now)
 {
-    const uint64_t due = from->beat_ns + period_ns(a);
-    const bool is_same =
-        beat->counter >> COUNTER_BITS == from->counter >> COUNTER_BITS;
-    if (from->beat_ns != 0 && is_same && now > due) {
+    const uint64_t due = from->beat_ns + beat->since_ns;
+    if (from->beat_ns != 0 && beat->since_ns != 0 && now > due) {
         rg__delays_note(&from->delays, now, now - due);
         rg__delays_note(&a->beats->delays, now, now - due);
     }
-    if (from->beat_ns != 0 || (from->is_expected && beat->type == RG__BEAT))
-        from->beat_ns = now;
+    from->beat_ns = now;
 }
 
 /* -------------------------------------------------------------------- send */
@@ -592,7 +588,6 @@ static bool is_news(const rg__agent *a, const rg__beat *beat)
 static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
 {
     const uint64_t now = rg__now_ns();
-    note_delay(a, from, beat, now);
     from->counter = beat->counter;
     from->asks_ns = beat->budget_ms * RG__MS;
     if (from->id == a->view.leader)
@@ -605,6 +600,7 @@ static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
         from->etcd_lost_ns = now;
     switch (beat->type) {
     case RG__BEAT:
+        note_delay(a, from, beat, now);
         if (beat->is_decided && beat->generation > from->begun)
             from->begun = beat->generation;
         if (is_news(a, beat) && a->mirror != NULL)
@@ -712,8 +708,11 @@ static void beat_now(rg__agent *a, uint64_t now)
                      .is_decided = a->view.cur.phase != RG__GEN_PROPOSED};
     for (int i = 0; i < a->beats->peers; i++) {
         rg__peer *one = a->beats->peer[i];
-        if (one->is_target)
+        if (one->is_target) {
+            beat.since_ns = one->sent_ns != 0 ? now - one->sent_ns : 0;
+            one->sent_ns = now;
             send_beat(a, a->beats->sock, one, &beat);
+        }
         const bool is_in_round =
             one->is_known && one->answered_ns < one->asked_ns;
         const bool is_silent =
@@ -817,7 +816,7 @@ static rg_status bind_socket(rg__agent *a, int *sock_p)
  * clock: 2^48 datagrams are 89 years of one each 10 us. */
 static uint64_t first_counter(const rg__agent *a)
 {
-    return (uint64_t)a->life.agents << COUNTER_BITS;
+    return (uint64_t)a->life.agents << 48;
 }
 
 rg_status rg__beat_open(rg__agent *a)

@@ -14,6 +14,7 @@ typedef struct layout {
     uint16_t version, type;
     uint64_t from, to, counter, generation;
     uint32_t flags, budget_ms;
+    uint64_t since_ns;
 } layout;
 
 _Static_assert(sizeof(layout) + RG__MAC_BYTES == RG__BEAT_BYTES, "no gaps");
@@ -29,7 +30,8 @@ size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat)
                       .generation = htole64(beat->generation),
                       .flags = htole32((beat->is_etcd_up ? ETCD_UP : 0) |
                                        (beat->is_decided ? DECIDED : 0)),
-                      .budget_ms = htole32(beat->budget_ms)};
+                      .budget_ms = htole32(beat->budget_ms),
+                      .since_ns = htole64(beat->since_ns)};
     memcpy(bytes, &l, sizeof l);
     rg__mac_make(bytes + sizeof l, key, LABEL, &l, sizeof l, beat->text,
                  beat->text_bytes);
@@ -70,6 +72,7 @@ bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,
                          .is_etcd_up = le32toh(l.flags) & ETCD_UP,
                          .is_decided = le32toh(l.flags) & DECIDED,
                          .budget_ms = le32toh(l.budget_ms),
+                         .since_ns = le64toh(l.since_ns),
                          .text = text,
                          .text_bytes = text_bytes};
     return true;

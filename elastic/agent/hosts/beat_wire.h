@@ -30,13 +30,15 @@ typedef struct rg__beat {
     bool is_decided;     /* BEAT: the generation is, as the sender sees it */
     uint32_t budget_ms;  /* that the sender asks for; the leader's counts for
                             all hosts */
+    uint64_t since_ns;   /* BEAT: the one before it was sent to the receiver so
+                            long ago; 0: this is the first */
     const char
         *text; /* ACK, OFFER: JSON, not terminated; PROBE and HERE: nothing,
                             as long as it must be for a packet of a size */
     size_t text_bytes; /* borrowed; others: 0 */
 } rg__beat;
 
-#define RG__BEAT_BYTES     (48 + RG__MAC_BYTES)
+#define RG__BEAT_BYTES     (56 + RG__MAC_BYTES)
 #define RG__BEAT_PROBE_MAX 9000  /* packets of any network */
 #define RG__BEAT_TEXT_MAX  32768 /* of an ACK or OFFER */
 #define RG__BEAT_MAX       (RG__BEAT_BYTES + RG__BEAT_TEXT_MAX)

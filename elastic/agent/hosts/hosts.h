@@ -18,8 +18,8 @@ typedef struct rg__peer {
     bool is_expected, was_expected; /* we expect its */
     bool is_known; /* of the world, of the proposal, or the leader */
     uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
-    uint64_t beat_ns;    /* the newest datagram of one that beats to us, 0: it
-                            does not yet, or has been lost meanwhile */
+    uint64_t beat_ns, sent_ns; /* its newest heartbeat to us, and ours to it; 0:
+                                  none yet */
     uint64_t asks_ns;    /* the budget that it asks for; 0: not heard yet */
     rg__delays delays;   /* of its heartbeats; of ours: of our own turns */
     uint64_t stuck_ns;   /* bytes to it got no ack when a worker looked last */
