@@ -55,9 +55,10 @@ typedef struct supervisor {
     bool has_finished; /* the agent was told to end */
 } supervisor;
 
-/* The last two pause the job here and go on with it. */
-static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,
-                                SIGQUIT, SIGTSTP, SIGCONT};
+/* SIGUSR1 is what batch systems send before the time is over. The last two
+ * pause the job here and go on with it. */
+static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
+                                SIGUSR1, SIGTSTP, SIGCONT};
 #define FORWARDED (sizeof forwarded / sizeof *forwarded)
 #define ENDING    (FORWARDED - 2)
 
