@@ -2,7 +2,7 @@
  * that MPI does not know is refused with the names of those that it knows, and
  * so is an MPI without sessions.
  *
- *   session_makes_a_world world|self
+ *   session_makes_a_world world|self|PSET    PSET: of all ranks of one host
  *
  * Covers: mpi/session.c mpi/world.c mpi/program.c */
 #include <dlfcn.h>
@@ -44,11 +44,11 @@ static int launched(void)
     return atoi(open_mpi != NULL ? open_mpi : mpich);
 }
 
-static void world(void)
+static void world(const char *pset)
 {
     MPI_Comm all, half;
     rg_set *set = NULL;
-    CHECK_OK(rg_init_session("mpi://WORLD", NULL, &ctx));
+    CHECK_OK(rg_init_session(pset, NULL, &ctx));
     claim_mpi_is_not_initialised();
     claim_sums(rg_world(ctx), launched());
     CHECK_OK(rg_set_mpi_comm(rg_world(ctx), &all));
@@ -80,6 +80,7 @@ int main(int argc, char **argv)
     else if (argc > 1 && strcmp(argv[1], "self") == 0)
         self();
     else
-        world();
+        world(argc > 1 && strstr(argv[1], "://") != NULL ? argv[1]
+                                                         : "mpi://WORLD");
     return 0;
 }
