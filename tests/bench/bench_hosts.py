@@ -101,6 +101,8 @@ def parse_flags():
 class Bench(HostsJob):
     """A job of bench_recovery_worker and the stamps of its workers."""
 
+    KEEPS_HISTORY = False
+
     def __init__(self, flags, hosts, name):
         world = flags.hosts * flags.slots
         self.stamps = Stamps(os.path.join(hosts.folder, name, "stamps"), world)
@@ -187,13 +189,13 @@ def times(stepped, struck):
             "pause_ms": max(pauses, default=0) / 1e6, "parts": {}}
 
 
-def parts(job, pids, struck):
-    """{part: ms} of the change, as the host of a survivor noted it by the
-    time of the next one."""
+def parts(job, pids, struck, generation):
+    """{part: ms} of the change to that generation, as the host of a survivor
+    noted it by the time of the next one."""
     status = job.status(job.host_of(pids[0])) or {"changes": []}
     for change in status["changes"]:
         stamps = dict(change, struck_ns=struck)
-        if (change["detected_ns"] or 0) > struck and change["stepped_ns"]:
+        if change["generation"] == generation:
             return {name: (stamps[end] - stamps[begin]) / 1e6
                     for name, begin, end in PARTS
                     if stamps[begin] and stamps[end]}
@@ -217,12 +219,12 @@ def once(job, fault, rng, detect):
                            lambda: job.stepped(rest, generation))
     found = times(stepped, struck)
     found["budget_ms"] = budget_ms
+    generation = min(g for g in job.stamps.firsts[rest[0]] if g > generation)
     stay_cut(detect, fault, struck)
-    generation = max(job.stamps.firsts[rest[0]])
     mend()
     began = time.monotonic_ns()
     job.wait_for("full world", job.stamps.full)
-    found["parts"] = parts(job, rest, struck)
+    found["parts"] = parts(job, rest, struck, generation)
     joined = None
     if fault == "drain":
         joined = times(job.wait_for("step of all", lambda: job.stepped(

@@ -673,6 +673,8 @@ class HostsJob(Job):
     """A job with `regroup agent` on each host. Its waits and claims are those
     of house.Job."""
 
+    KEEPS_HISTORY = True  # which hashes all memory at each commit
+
     # pylint: disable=super-init-not-called
     def __init__(self, hosts, flags, per_host, command, job="test",
                  detect=DETECT, env=None, only=None):
@@ -743,17 +745,18 @@ class HostsJob(Job):
         start = self.starts[host] = self.starts.get(host, 0) + 1
         flags = self.per_host.get(host, []) if isinstance(self.per_host, dict) \
             else self.per_host
-        history = os.path.join(self.history, f"{host}-{start}")
-        os.mkdir(history)
+        if self.KEEPS_HISTORY:
+            history = os.path.join(self.history, f"{host}-{start}")
+            os.mkdir(history)
+            flags = ["--history", history, *flags]
         env = {k: v for k, v in self.env.items() if isinstance(v, str)}
         env.update(self.env.get(host, {}) if start == 1 else {})
         with open(os.path.join(self.folder, host + ".log"), "ab") as log:
             self.agents[host] = self.hosts.popen(
                 host, [REGROUP, "agent", "--etcd", self.hosts.urls, "--job",
-                       self.name, "--host", host, "--history", history,
+                       self.name, "--host", host,
                        *self.hosts.client_flags(), *self.flags, *flags, *more,
-                       "--",
-                       *(self.endless(command) if command else self.command)],
+                       "--", *(self.endless(command) if command else self.command)],
                 env=self.hosts.environment(host, **env), stdout=log, stderr=log)
         self.lost.discard(host)
         self.drained.discard(host)
