@@ -561,6 +561,7 @@ static void deliver(rg__agent *a)
     const rg__proposal *p = rg__snapshot_gen(&a->view, line->generation);
     if (p == NULL)
         return;
+    rg__change_note_steps(a, a->delivered);
     a->delivered = p->generation;
     rg__failpoint("agent.deliver", -1, line->resume.step, p->generation);
     a->life.most_step = line->resume.step;
