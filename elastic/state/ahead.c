@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/failpoint.h"
 
 _Atomic uint64_t *rg__state_hashes(const rg__state_buffer *b, int slot,
@@ -112,8 +113,7 @@ static void copy_block(pass *p, const rg__state_buffer *b, size_t at,
     rg__sum own;
     rg__failpoint("ahead", -1, 0, 0);
     *note = 0;
-    if (rg__state_write(b, at, from + at, n) != RG_OK)
-        return;
+    rg__copy(b->data + at, from + at, n);
     rg__sum_begin(&own, b->name, in_slice, NULL);
     rg__sum_update(&own, b->data + at, n);
     *note = rg__sum_end(&own);

@@ -5,8 +5,9 @@
  *   whole buffers are compared before a commit is saved: at the first commits
  *   of a job and the first after each change of membership, or as
  *   REGROUP_CHECK_STATE of rank 0 says. A comparison of more than AT_ONCE goes
- *   on at the next commits, so that a large state delays none of them much;
- *   where a difference is an error, nothing is saved before all is compared;
+ *   on at the next commits, so that a large state delays none of them much, and
+ *   of more than AFTER_CHANGE where all have just waited for a change; where a
+ *   difference is an error, nothing is saved before all is compared;
  *
  *   a buffer in which no byte has changed over ten commits of a generation:
  *   perhaps a copy was registered instead of what is trained. The hashes that
@@ -29,7 +30,8 @@
 #define FIRST_COMMITS 3                  /* of a job are compared */
 #define STILL_COMMITS 10                 /* without a change */
 #define NAMED_RANKS   8                  /* the most in one sentence */
-#define AT_ONCE       ((size_t)64 << 20) /* bytes compared at a commit */
+#define AT_ONCE       ((size_t)64 << 20) /* bytes compared at a commit, */
+#define AFTER_CHANGE  ((size_t)8 << 20)  /* but in the first generation */
 
 static const char comparing[] = "rg_state_commit";
 
@@ -86,7 +88,9 @@ static bool is_compared(const rg_state *state)
 static void hash_next(rg_state *state, uint64_t *hash)
 {
     size_t before = state->is_comparing ? state->compared : 0;
-    size_t left = state->world_check.is_strict ? SIZE_MAX : AT_ONCE;
+    size_t left = state->world_check.is_strict ? SIZE_MAX
+                  : state->is_first            ? AT_ONCE
+                                               : AFTER_CHANGE;
     state->compared = before;
     for (int k = 0; k < state->buffers; k++) {
         const rg__state_buffer *b = &state->buffer[k];

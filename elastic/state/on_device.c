@@ -9,6 +9,9 @@
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/base/stream.h"
+
+#define STREAMED ((size_t)4 << 20) /* bytes of a buffer that no cache keeps */
 
 /* A restore comes after rg__device_enter, but a first generation may have been
  * entered long before rg_run. */
@@ -91,7 +94,10 @@ rg_status rg__state_write(const rg__state_buffer *b, size_t at,
     if (n == 0)
         return RG_OK;
     if (b->device == NULL) {
-        rg__copy(b->data + at, from, n);
+        if (b->bytes < STREAMED)
+            rg__copy(b->data + at, from, n);
+        else
+            rg__stream(b->data + at, from, n);
         return RG_OK;
     }
     const rg_status st = check(b);

@@ -298,9 +298,8 @@ static rg_status take_chunk(const rg__state_buffer *b, const char *vault,
         rg__state_slice(b, t->rank, t->size, &begin, &end);
     intersect(at, at + n, &begin, &end);
     const rg_status st = rg__state_write(b, begin, vault + begin, end - begin);
-    const bool is_in_cache = b->data != NULL && end - begin == n;
     if (t->verifies)
-        rg__sum_update(sum, (is_in_cache ? b->data : vault) + at, n);
+        rg__sum_update(sum, vault + at, n);
     return st;
 }
 

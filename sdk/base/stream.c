@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/wide.h"
 
 #define BLOCK 128 /* of the wide loop */
@@ -35,5 +36,5 @@ static size_t stream_blocks(char *to, const char *from, size_t bytes)
 void rg__stream(void *to, const void *from, size_t bytes)
 {
     const size_t done = stream_blocks(to, from, bytes);
-    memcpy((char *)to + done, (const char *)from + done, bytes - done);
+    rg__copy((char *)to + done, (const char *)from + done, bytes - done);
 }

@@ -81,6 +81,17 @@ def test_a_large_state_is_compared_over_several_commits():
     claim(large % 1 in text, "something was saved before all was compared")
 
 
+def test_a_large_state_delays_the_first_commit_after_a_change_less():
+    with Job(["--min", "1", "--max", "3", "--max-restarts", "0"],
+             [MISUSE, "large_differs"], env={
+                 "REGROUP_FAILPOINT":
+                 "commit.after_agree:rank2:step1:gen1:start1:kill"}) as job:
+        job.finish()
+        # 8 bytes and 96 MiB, 8 MiB at a commit from step 2 on
+        claim("buffer large is not equal on all ranks in step 14: rank 1 has"
+              in job.text(), "the thirteenth commit's part is not named")
+
+
 def test_it_can_be_switched_off():
     text = said("state_differs", check="off")
     claim("buffer stats" not in text and STILL not in text, "it is not off")
