@@ -5,8 +5,9 @@ each collective, Regroup in both kinds of memory and MPI where it stood beside.
   bench_collectives-openmpi --op all --json > rows.json
   bench_picture rows.json -o numbers.svg
 
-Both axes are logarithmic; a point is the median of a row, out of place. Rows
-with wrong results are refused, and so is a line that is no row."""
+Both axes are logarithmic; a point is the median of a row, out of place where
+the collective can be. Rows with wrong results are refused, and so is a line
+that is no row."""
 
 import argparse
 import json
@@ -103,8 +104,10 @@ def worlds_of(rows):
 def panels_of(rows):
     """{op: {line: {size: us}}}; barriers have no size."""
     panels = {}
+    rows = [r for r in rows if r["size"] > 0 and r["sets"] == "world"]
+    have_out = {r["op"] for r in rows if r["place"] == "out"}
     for row in rows:
-        if row["size"] == 0 or row["place"] == "in" or row["sets"] != "world":
+        if row["place"] != "out" and row["op"] in have_out:
             continue
         lines = panels.setdefault(row["op"], {})
         own = MEMORIES.get(row["memory"])
@@ -113,7 +116,7 @@ def panels_of(rows):
         if row.get("mpi") and row["memory"] == "user":
             lines.setdefault("MPI", {})[row["size"]] = row["mpi"]["time_us"]
     if not panels:
-        raise Refused("no row is of one world, out of place and with a size")
+        raise Refused("no row is of one world and has a size")
     return panels
 
 

@@ -33,7 +33,10 @@ def sample():
             rows += [row(op, size, "user", 10.0 ** i, 10.0 ** (i + 1)),
                      row(op, size, "alloc", 10.0 ** i / 2, 10.0 ** (i + 1)),
                      row(op, size, "user", 7e5, 7e5, place="in")]
-    return rows + [row("barrier", 0, "user", 1.0)]
+    return rows + [row("barrier", 0, "user", 1.0),
+                   row("gather", 8, "user", 1.0, place="in"),
+                   row("gather", 2048, "user", 1.0, place="in"),
+                   row("scatter", 8, "user", 1.0, sets="both")]
 
 
 def draw(d, lines):
@@ -64,8 +67,9 @@ def check_drawn(d):
     claim(done.returncode == 0 and not done.stderr, done.stderr)
     root = ET.parse(made).getroot()
     panels = root.findall(SVG + "g")
-    claim(len(panels) == 2, f"{len(panels)} panels for two collectives")
-    for panel in panels:
+    claim(len(panels) == 3, f"{len(panels)} panels for three collectives")
+    claim(len(panels[2].findall(SVG + "polyline")) == 1, "gather, in place")
+    for panel in panels[:2]:
         lines = [points_of(line) for line in panel.findall(SVG + "polyline")]
         claim([len(line) for line in lines] == [len(SIZES)] * 3, str(lines))
         claim(all(is_straight(line) for line in lines), str(lines))
@@ -79,7 +83,7 @@ def check_drawn(d):
     for words in ("allreduce", "broadcast", "MPI", "ordinary memory",
                   "2 ranks on one host", "2K", "1 ms"):
         claim(words in texts, f"{words} is not in {texts}")
-    claim("barrier" not in texts, texts)
+    claim("barrier" not in texts and "scatter" not in texts, texts)
 
 
 def check_refused(d):
@@ -101,7 +105,7 @@ def check_refused(d):
             ([but(wrong=3)], "line 1 of .* has wrong results"),
             ([but(mpi={"wrong": 0})], 'line 1 of .* has an "mpi" without'),
             ([good, but(ranks=4)], "several worlds: 2 ranks .* 4 ranks"),
-            ([but(place="in")], "no row is of one world"),
+            ([but(sets="both")], "no row is of one world"),
             ([], "there is no row in ")):
         done, made = draw(d, lines)
         claim(done.returncode == 1 and not os.path.exists(made), str(lines))
