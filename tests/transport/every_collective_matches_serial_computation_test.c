@@ -3,7 +3,7 @@
  * rg_alloc and mixed memory, in place and not, against the same sum done
  * serially.
  *
- * Covers: native.c staged.c zero_copy.c part.c pipeline.c schedule.c
+ * Covers: native.c staged.c zero_copy.c part.c pipeline.c ring.c schedule.c
  *     steps.c payload.c */
 #include "tests/lib/world.h"
 
@@ -171,6 +171,15 @@ static void reduce_all(world *w, buffers b)
         }
 }
 
+/* Steps between hosts are longest where members are alone: several, with the
+ * last one not whole. */
+static void reduce_long(world *w, buffers b)
+{
+    const uint64_t count = (ROOM - 64) / sizeof(float) - 3;
+    reduce_once(w, b, RG_F32, RG_SUM, count, false);
+    reduce_once(w, b, RG_F32, RG_AVG, count, true);
+}
+
 static void broadcast_all(world *w, buffers b)
 {
     for (int s = 0; s < SIZES; s++)
@@ -220,6 +229,7 @@ static void all(world *w, void *arg)
     for (int m = 0; m < MEMORIES; m++) {
         const buffers b = pick(w, own, (memory)m);
         reduce_all(w, b);
+        reduce_long(w, b);
         broadcast_all(w, b);
         gather_all(w, b);
         CHECK_OK(rg_barrier(rg_world(w->ctx)));

@@ -15,9 +15,11 @@
 #include "sdk/transport/inter/inter.h"
 
 #include "sdk/base/copy.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/reduce.h"
 
 #define BLOCK_BYTES ((size_t)16 << 10)
+#define PIECES_MOST 16 /* of STAGE_BYTES, in a step */
 
 static bool is_rail(const rg__native *c)
 {
@@ -133,9 +135,15 @@ static void reduce_slice(rg__native *c)
     const uint32_t step = c->inter->pipeline.ready + 1;
     size_t begin, end;
     rg__step_slice(c, step, c->rank, &begin, &end);
-    for (size_t at = begin; at < end; at += BLOCK_BYTES)
-        reduce_block(c, step, at,
-                     end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES);
+    const size_t now = rg__least(end - begin - c->at, RG__WORK_BYTES);
+    for (size_t at = 0; at < now; at += BLOCK_BYTES)
+        reduce_block(c, step, begin + c->at + at,
+                     rg__least(now - at, BLOCK_BYTES));
+    c->at += now;
+    c->base.moves++;
+    if (c->at < end - begin)
+        return;
+    c->at = 0;
     finish_ready(c);
 }
 
@@ -265,10 +273,19 @@ static rg_status pipeline_broadcast(rg__native *c)
 
 /* --------------------------------------------------------------- allgather */
 
-/* My rail's slices of this host's members, as they cross. */
+/* My rail's slices of this host's members, as they cross. If all members are
+ * alone, they cross from and to where the result is. */
 static void pack(rg__native *c)
 {
     const uint32_t step = c->inter->pipeline.ready + 1;
+    if (c->inter->pipeline.is_zero_copy) {
+        char *mine = rg__step_slices(c, 0, step, c->inter->topology.host);
+        const char *data = (const char *)c->coll.send + rg__step_begin(c, step);
+        if (mine != data)
+            rg__copy(mine, data, rg__step_bytes(c, step));
+        finish_ready(c);
+        return;
+    }
     char *to = rg__step_slices(c, c->rank, step, c->inter->topology.host);
     size_t begin, end;
     rg__step_slice(c, step, c->rank, &begin, &end);
@@ -313,7 +330,9 @@ static rg_status pipeline_allgather(rg__native *c)
 {
     rg__ring_turn(c);
     if (rails_posted(c, FLAG_OUT, c->done + 1))
-        return gather_host(c) ? finish_done(c) : RG_IN_PROGRESS;
+        return c->inter->pipeline.is_zero_copy || gather_host(c)
+                   ? finish_done(c)
+                   : RG_IN_PROGRESS;
     if (may_reduce(c))
         pack(c);
     else if (may_copy_in(c))
@@ -332,11 +351,25 @@ static size_t gather_step(const rg__topology *s)
     return (most > 0 ? most : 1) * RG__LINE;
 }
 
+/* No slot has to hold a step if each member is alone on its host. In a sum a
+ * host sends a piece of it at a time, and small pieces cost turns. */
+static size_t step_bytes(const rg__native *c)
+{
+    const rg__topology *s = &c->inter->topology;
+    const bool has_slots = s->n > s->hosts;
+    if (c->coll.kind == RG__ALLGATHER)
+        return has_slots ? gather_step(s) : STAGE_BYTES;
+    if (c->coll.kind == RG__BROADCAST || has_slots || s->hosts == 2)
+        return STAGE_BYTES;
+    return STAGE_BYTES * (size_t)rg__least(s->hosts, PIECES_MOST);
+}
+
 /* Are the data of this host where all members here can reach them? */
 static bool is_zero_copy(const rg__native *c)
 {
     if (c->n == 1)
-        return c->coll.kind != RG__ALLGATHER;
+        return c->coll.kind != RG__ALLGATHER ||
+               c->inter->topology.n == c->inter->topology.hosts;
     if (c->coll.kind == RG__ALLREDUCE ||
         (c->coll.kind == RG__BROADCAST && c->root >= 0))
         return rg__zero_copy_is_possible(c);
@@ -351,12 +384,11 @@ static bool is_zero_copy(const rg__native *c)
 void rg__pipeline_begin(rg__native *c)
 {
     rg__pipeline *x = &c->inter->pipeline;
-    const bool gathers = c->coll.kind == RG__ALLGATHER;
     x->is_zero_copy = is_zero_copy(c);
-    x->step_bytes = gathers ? gather_step(&c->inter->topology) : STAGE_BYTES;
+    x->step_bytes = step_bytes(c);
     c->last = (uint32_t)((c->bytes + x->step_bytes - 1) / x->step_bytes);
     rg__ring_begin(c);
-    c->advance = gathers                         ? pipeline_allgather
+    c->advance = c->coll.kind == RG__ALLGATHER   ? pipeline_allgather
                  : c->coll.kind == RG__BROADCAST ? pipeline_broadcast
                                                  : pipeline_allreduce;
 }

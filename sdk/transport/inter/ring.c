@@ -148,15 +148,26 @@ static void add(const rg__native *c, const piece *in)
         rg__reduce(o->type, o->op, in->at, here, in->at, count);
 }
 
+/* The sum of all hosts is there; now it becomes the result, here alone: what
+ * goes round then is finished. */
+static void finish(const rg__native *c, const piece *sum)
+{
+    const rg__coll *o = &c->coll;
+    rg__finish(o, sum->at, sum->bytes / rg_type_size(o->type), c->set_n);
+}
+
 static void take_part(rg__native *c, uint32_t step, const piece *in)
 {
     rg__pipeline *x = &c->inter->pipeline;
+    rg__step_parts *p = &x->part[step % STAGES];
     if (in->is_added)
         add(c, in);
     x->arrived = 0;
     x->awaited--;
     x->is_whole = false;
-    x->part[step % STAGES].received++;
+    p->received++;
+    if (in->is_added && (int)p->received == c->inter->topology.hosts - 1)
+        finish(c, in);
 }
 
 /* Read on in a frame, and take it when it is complete. */
@@ -217,15 +228,6 @@ static bool has_crossed(const rg__pipeline *x, uint32_t step)
            (!x->receives || p->received == x->parts);
 }
 
-/* The sum is there; now it becomes the result. */
-static void finish(const rg__native *c, uint32_t step)
-{
-    const rg__coll *o = &c->coll;
-    const piece whole = my_slice(c, step);
-    if (o->kind == RG__ALLREDUCE)
-        rg__finish(o, whole.at, whole.bytes / rg_type_size(o->type), c->set_n);
-}
-
 static bool may_begin(rg__native *c)
 {
     rg__pipeline *x = &c->inter->pipeline;
@@ -247,7 +249,6 @@ void rg__ring_turn(rg__native *c)
     }
     while (has_crossed(x, x->crossed + 1)) {
         x->crossed++;
-        finish(c, x->crossed);
         c->base.moves++;
         rg__shm_post(c, FLAG_OUT, x->crossed);
     }

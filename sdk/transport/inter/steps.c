@@ -31,10 +31,14 @@ void rg__step_slice(const rg__native *c, uint32_t step, int rail,
 }
 
 /* A rail's slot has its own data first, then the slices of all members, host by
- * host. */
+ * host; if all are alone, the data of each lie in the result. */
 char *rg__step_slices(const rg__native *c, int rail, uint32_t step, int host)
 {
     const rg__inter *x = c->inter;
+    if (x->pipeline.is_zero_copy)
+        return (char *)c->coll.recv +
+               (uint64_t)rg__topology_member(&x->topology, host, 0) * c->bytes +
+               rg__step_begin(c, step);
     const size_t lines = x->pipeline.step_bytes / RG__LINE;
     const size_t rails = (size_t)x->topology.rails;
     const size_t most = (lines + rails - 1) / rails * RG__LINE;
