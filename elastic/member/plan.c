@@ -641,7 +641,7 @@ static rg_status decide(const look *l, const rg__proposal *p)
     line->prev = p->from;
     /* of a world that never began nothing counts, not even its commit 0 */
     if (!p->is_awaited || l->s->begun != 0) {
-        const rg_status st = rg__resume_choose(l->s, p, line);
+        const rg_status st = rg__resume_choose(l->s, p, l->c->repeats, line);
         if (st != RG_OK)
             return st;
     }

@@ -218,7 +218,9 @@ static bool is_all_there(look *l)
     return is_there;
 }
 
-static void find_resume(look *best)
+#define NEVER ((rg__commit_id){UINT64_MAX, UINT64_MAX}) /* later than all */
+
+static void find_resume(look *best, rg__commit_id most)
 {
     look l = *best;
     for (int i = 0; i < l.sources; i++) {
@@ -226,10 +228,69 @@ static void find_resume(look *best)
         for (int k = 0; k < ack->count; k++) {
             l.id = ack->held[k].id;
             if (rg__resume_is_later(l.id, best->id) &&
+                !rg__resume_is_later(l.id, most) &&
                 rg__resume_is_on_lineage(l.s, l.id) && is_all_there(&l))
                 *best = l;
         }
     }
+}
+
+static bool is_of_world(const rg__proposal *world, uint64_t host)
+{
+    for (int i = 0; world != NULL && i < world->host_count; i++)
+        if (world->host[i].id == host)
+            return true;
+    return false;
+}
+
+static rg__commit_id newest_whole(const look *l, const rg__ack *ack)
+{
+    rg__commit_id newest = {0, 0};
+    for (int k = 0; k < ack->count; k++)
+        if (ack->held[k].is_whole &&
+            rg__resume_is_later(ack->held[k].id, newest) &&
+            rg__resume_is_on_lineage(l->s, ack->held[k].id))
+            newest = ack->held[k].id;
+    return newest;
+}
+
+/* No rank has reported a later one: none leaves the agreement on a commit
+ * before that is whole on all hosts of its world, and a host of the world that
+ * was decided last has none later. What that world resumed from counts. */
+static rg__commit_id find_reported(const look *l)
+{
+    const rg__proposal *world = rg__snapshot_decided(l->s);
+    rg__commit_id most = NEVER;
+    for (int i = 0; i < l->sources; i++) {
+        const rg__ack *ack = l->source[i].ack;
+        const rg__commit_id newest = newest_whole(l, ack);
+        if (is_of_world(world, ack->id) && rg__resume_is_later(most, newest))
+            most = newest;
+    }
+    const rg__commit_id least =
+        world != NULL ? l->s->line[l->s->lines - 1].resume : NEVER;
+    return rg__resume_is_later(least, most) ? least : most;
+}
+
+/* Hosts that would have to fetch it. */
+static int count_lacking(const look *l, const rg__proposal *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->host_count; i++)
+        n += !has_part(held_by(l, p->host[i].id), WHOLE);
+    return n;
+}
+
+/* The step is done again that no rank has reported, if that saves a fetch. */
+static void repeat_step(look *l, const rg__proposal *p)
+{
+    look before = *l;
+    const rg__commit_id reported = find_reported(l);
+    before.id = (rg__commit_id){0, 0};
+    find_resume(&before, reported);
+    if (before.id.generation != 0 && rg__same_commit(before.id, reported) &&
+        count_lacking(&before, p) < count_lacking(l, p))
+        *l = before;
 }
 
 /* -------------------------------------------------------------------- copies
@@ -326,12 +387,14 @@ static rg_status find_copies(const look *l, const rg__proposal *p,
 }
 
 rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
-                            rg__line *line)
+                            bool repeats, rg__line *line)
 {
     look l = {.s = snap};
     rg_status st = find_sources(&l, p->generation);
     if (st == RG_OK)
-        find_resume(&l);
+        find_resume(&l, NEVER);
+    if (st == RG_OK && repeats)
+        repeat_step(&l, p);
     line->resume = l.id;
     if (l.id.generation != 0)
         st = find_copies(&l, p, line);

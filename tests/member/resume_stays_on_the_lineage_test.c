@@ -52,6 +52,56 @@ static void the_newest_on_any_host_counts(void)
     job_end(&j);
 }
 
+static const rg__member_id three[] = {{1, 0, 1}, {2, 0, 1}, {3, 0, 1}};
+
+/* b lacks what the others hold, so no rank can have reported that; in world 2,
+ * which resumed from 1.3. */
+static void begin_short_steps(job *j, const rg__commit_id *b, int n)
+{
+    const rg__commit_id a[] = {{2, 5}, {2, 6}};
+    job_of_three(j);
+    j->config.repeats = true;
+    job_decided(j, 1, three, 3, none);
+    job_decided(j, 2, three, 3, (rg__commit_id){1, 3});
+    job_proposed(j, 3, three, 3, false);
+    job_ack(j, 3, "a", a, 2);
+    job_ack(j, 3, "c", a, 2);
+    job_ack(j, 3, "b", b, n);
+}
+
+static void a_short_step_is_done_again_and_nothing_fetched(void)
+{
+    const rg__commit_id b[] = {{1, 4}, {2, 5}}, off[] = {{1, 4}},
+                        newest[] = {{2, 6}};
+    job j;
+    begin_short_steps(&j, b, 2);
+    check_decision(&j, (rg__commit_id){2, 5}, 0);
+    job_end(&j);
+    begin_short_steps(&j, b, 2);
+    j.config.repeats = false; /* 2.6 comes sooner than it is computed */
+    check_decision(&j, (rg__commit_id){2, 6}, 1);
+    job_end(&j);
+    begin_short_steps(&j, newest, 1); /* all have it: it may be reported */
+    check_decision(&j, (rg__commit_id){2, 6}, 0);
+    job_end(&j);
+    begin_short_steps(&j, off, 1); /* 1.3 is in no vault */
+    check_decision(&j, (rg__commit_id){2, 6}, 1);
+    job_end(&j);
+}
+
+static void a_vault_that_began_again_says_nothing_of_what_counts(void)
+{
+    const rg__commit_id b[] = {{2, 5}};
+    job j;
+    begin_short_steps(&j, b, 1);
+    for (int i = 0; i < j.snap.gens; i++) /* b was another one then */
+        for (int k = 0; k < j.snap.gen[i].host_count; k++)
+            if (j.snap.gen[i].generation == 2 && j.snap.gen[i].host[k].id == 2)
+                j.snap.gen[i].host[k].id = 4;
+    check_decision(&j, (rg__commit_id){2, 6}, 1);
+    job_end(&j);
+}
+
 static void what_was_left_behind_does_not_count(void)
 {
     /* generation 2 resumed from 1.3, so 1.4 is off; 3 was never decided */
@@ -136,6 +186,8 @@ int main(void)
 {
     the_first_has_none();
     the_newest_on_any_host_counts();
+    a_short_step_is_done_again_and_nothing_fetched();
+    a_vault_that_began_again_says_nothing_of_what_counts();
     what_was_left_behind_does_not_count();
     a_host_without_members_acks_too();
     a_vault_that_was_away_for_long_counts_as_none();

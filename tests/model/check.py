@@ -95,11 +95,18 @@ PROTOCOL = [
      f"{TWO_WORKERS} F=0 LC=0 AK=1 SOFT=1"),
     ("offers, reason", "and may have offered the next one",
      f"{TWO_WORKERS} F=0 LC=0 AK=1 SOFT=1 OFFERS=1"),
+    ("repeats", "a step that no rank has reported is done again",
+     f"{TWO_HOSTS} F=1 LC=1 REPEATS=1"),
+    ("repeats, power", "beside absences",
+     f"{TWO_WORKERS} F=0 LC=0 AWAY=2 GOES=3 POWER=1 REPEATS=1"),
+    ("repeats, offers", "and offers",
+     f"{TWO_WORKERS} F=1 LC=1 OFFERS=1 REPEATS=1"),
 ]
 # Of so many states that an optimiser pays; it takes as long as a million.
 LARGE = {"death", "two deaths", "broken", "one host, two", "absence, broken",
          "two absences", "power", "drain", "restore, power",
-         "offers", "offers, newcomer", "offers, absence"}
+         "offers", "offers, newcomer", "offers, absence", "repeats",
+         "repeats, power", "repeats, offers"}
 # Violated sooner with the processes in the other order.
 BACKWARD = {"SKIP", "RECEIVER_KEEPS_NEWEST", "RECEIVER_OVERWRITES",
             "ONLY_HOSTS_WITH_MEMBERS"}
@@ -191,6 +198,8 @@ MUTANTS = [
      f"{TWO_WORKERS} F=1 LC=1 OFFERS=1"),
     ("FETCHES_AGAIN", "k", "fetches again what the agent before has fetched",
      f"{GROWS} F=0 LC=0 AK=1"),
+    ("REPEATS_BY_ANY", "b", "goes back to what a vault that began again holds",
+     f"{TWO_WORKERS} F=0 LC=0 AWAY=2 GOES=3 POWER=1 REPEATS=1"),
     ("EARLY_RESTORE", "c", "restores on leaving, not on the decision",
      f"{ONE_HOST} F=1 LC=0"),
     ("EARLY_REUSE", "l", "frees the slot under way on leaving",

@@ -16,6 +16,7 @@
  * memory is the commit already. AK is how many agents are killed; the next one of the host takes over.
  * OFFERS is 1 when a leader may offer a proposal before it is on record. SOFT are reports of "broken" that an agent
  * acts on before they are published.
+ * REPEATS is 1 when a step that no rank has reported is done again rather than fetched.
  * SPARE keeps newcomers out until a member is missing, MIN is --min (1 or 2).
  * Every MUT_ flag breaks one rule. */
 
@@ -75,6 +76,9 @@
 #endif
 #ifndef MIN
 #define MIN 1
+#endif
+#ifndef REPEATS
+#define REPEATS 0
 #endif
 #ifndef SPARE
 #define SPARE 0
@@ -271,7 +275,7 @@ byte reported;      /* newest commit that any rank reported */
 byte had;           /* hosts that have held a whole commit, a bit per host */
 byte deaths = F, breaks = B, changes = LC, absences = AWAY, powers = POWER;
 byte kills = AK;
-hidden byte i, j, k, x, id, best;
+hidden byte i, j, k, x, id, best, least;
 
 /* ------------------------------------------------------------ agreements */
 #define of_commit(s) (2 * (s) + 2)
@@ -480,6 +484,41 @@ inline ended_by(w, h)
 #endif
 #define may_end(p, best) (!may_decide(p, best) && is_all(p))
 
+/* What a host of the world before has not whole, no rank has reported: a leader
+ * to which a step is dearer to fetch than to do again goes back to what all of
+ * them have. `known` is a bit for each host that has acked. */
+#ifdef MUT_REPEATS_BY_ANY
+#define is_of_world(h) (has(known, h) && local(h) != 0)
+#else
+#define is_of_world(h) (has(known, h) && of_world(h) && !has(heir, h))
+#endif
+#if REPEATS
+inline repeat_step(known)
+{
+    k = best;
+    least = 255;
+    i = 0;
+    do
+    :: i < NH ->
+        if
+        :: is_of_world(i) ->
+            best = 0;
+            offer(ack_id[i * 2]);
+            offer(ack_id[i * 2 + 1]);
+            if
+            :: best < least -> least = best
+            :: else
+            fi
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    least = top(least, line[newest(decided)]);
+    best = (least != 0 && least < k -> least : k)
+}
+#endif
+
 /* Fewer workers than --min, for longer than --elastic-timeout, which is at any
  * moment here. A leader that has no word of the world before waits for it. */
 #if MIN == 1
@@ -544,6 +583,10 @@ inline make_plan(h)
                     i++
                 :: else -> break
                 od;
+#if REPEATS
+                repeat_step((has_acked(cur, 0) -> 1 : 0) |
+                            (has_acked(cur, NH - 1) -> 1 << (NH - 1) : 0));
+#endif
                 if
                 :: may_decide(cur, best) ->
                     plan[h] = P_DECIDE;
@@ -641,6 +684,10 @@ inline settle(l)
         i++
     :: else -> break
     od;
+#if REPEATS
+    repeat_step((acked_offer(0, l) -> 1 : 0) |
+                (acked_offer(NH - 1, l) -> 1 << (NH - 1) : 0));
+#endif
     if
     :: may_decide_offer(l, best) ->
         plan[l] = P_BOTH;

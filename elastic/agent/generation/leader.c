@@ -11,6 +11,7 @@
 #include "elastic/agent/base/waits.h"
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/hosts/peers.h"
+#include "elastic/agent/vault/vaults.h"
 #include "elastic/member/resume.h"
 
 #include <stdarg.h>
@@ -504,6 +505,22 @@ static bool may_look(const rg__agent *a)
                a->publication->host_revision;
 }
 
+/* A fetch takes a ns for each byte, a step what it takes here; 0: none has
+ * ended. */
+static bool is_step_short(const rg__agent *a)
+{
+    uint64_t took = 0, bytes = 0;
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].w.page != NULL) {
+            const uint64_t ns = atomic_load(&a->slot[i].w.page->step_took_ns);
+            took = ns > took ? ns : took;
+        }
+    for (int i = 0; i < a->store->buffers; i++)
+        if (!a->store->buffer[i].is_sharded)
+            bytes += a->store->buffer[i].bytes;
+    return took != 0 && took < bytes;
+}
+
 void rg__leader_look(void *agent_arg)
 {
     rg__agent *a = agent_arg;
@@ -527,6 +544,7 @@ void rg__leader_look(void *agent_arg)
         .comeback_ns = a->params->grace_ms * RG__MS,
         .lost = lost,
         .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
+        .repeats = is_step_short(a),
         .is_mpi = a->params->is_mpi,
         .is_ulfm = a->params->is_ulfm,
         .launch_timeout_ns = a->params->launch_timeout_ms * RG__MS,
