@@ -81,16 +81,25 @@ void rg__engine_destroy(rg__engine *e)
 /* A plain mutex is unfair: a thread that runs gets it again and again while
  * another one is being woken. `turn` makes it fair: later arrivals queue behind
  * the thread that waits. */
+bool rg__engine_trylock(rg__engine *e)
+{
+    if (atomic_load_explicit(&e->wanting, memory_order_relaxed) != 0 ||
+        pthread_mutex_trylock(&e->lock) != 0)
+        return false;
+    rg__engine_queue_left(e);
+    return true;
+}
+
 void rg__engine_lock(rg__engine *e)
 {
-    if (atomic_load_explicit(&e->wanting, memory_order_relaxed) == 0 &&
-        pthread_mutex_trylock(&e->lock) == 0)
+    if (rg__engine_trylock(e))
         return;
     atomic_fetch_add(&e->wanting, 1);
     pthread_mutex_lock(&e->turn);
     pthread_mutex_lock(&e->lock);
     pthread_mutex_unlock(&e->turn);
     atomic_fetch_sub(&e->wanting, 1);
+    rg__engine_queue_left(e);
 }
 
 void rg__engine_unlock(rg__engine *e)

@@ -64,13 +64,13 @@ struct rg__channel {
     bool is_hushed;         /* no report, no deadline */
     _Atomic uint32_t noted; /* requests in open groups */
     char name[RG__SET_NAME_MAX];
-    int size, rank;           /* of the set that it was opened for */
-    uint64_t members;         /* a hash of its ranks */
-    rg__lane *lane;           /* of the record; NULL: none yet */
-    uint64_t lane_generation; /* in which that was taken */
-    uint32_t started;         /* collectives in it */
-    rg_status close_st;
-    char *close_why; /* owned; may be NULL */
+    int size, rank;             /* of the set that it was opened for */
+    uint64_t members;           /* a hash of its ranks */
+    rg__lane *lane;             /* of the record; NULL: none yet */
+    uint64_t lane_generation;   /* in which that was taken */
+    uint32_t started;           /* collectives in it */
+    _Atomic rg_status close_st; /* changes under the lock */
+    char *close_why;            /* owned; may be NULL */
 };
 
 struct rg__engine {
@@ -95,6 +95,9 @@ struct rg__engine {
 
     _Atomic uint64_t generation;   /* 0: none */
     _Atomic uint32_t in_flight;    /* requests in queues */
+    _Atomic(rg_req *) left;        /* long ones whose starts did not wait for
+                                      the lock, newest first: the next thread
+                                      that gets it queues them */
     _Atomic uint32_t helpers;      /* user threads that wait, and so help: each
                                       counts RG__HELPER, and 1 while awake */
     _Atomic uint32_t starts;       /* operations started, ever */
@@ -163,6 +166,15 @@ void rg__engine_leave_help(rg__engine *engine);
 /* Lock held, after something was queued. */
 void rg__engine_hand_over(rg__engine *engine);
 
+/* false: another thread has the lock, or waits for it. */
+bool rg__engine_trylock(rg__engine *engine);
+
+/* Do callers of long operations come to wait for them at once? */
+bool rg__engine_is_waited_for(const rg__engine *engine);
+
+/* Leave a request for the thread that has the lock. */
+void rg__engine_leave_behind(rg__engine *engine, rg_req *req);
+
 /* Lock held: has it anything in flight? */
 static inline bool rg__channel_has_work(const rg__channel *ch)
 {
@@ -186,6 +198,7 @@ void rg__engine_wake(rg__engine *engine, uint64_t bytes);
  * channel; end a request that is in no queue. */
 rg_req *rg__req_create(rg__channel *channel, const rg__start *start);
 void rg__channel_append(rg__channel *channel, rg_req *req);
+void rg__engine_queue_left(rg__engine *engine);
 /* What was queued, of so many bytes: if it is small it goes as far as it can
  * without its peers. */
 void rg__channel_begin_now(rg__channel *channel, uint64_t bytes);

@@ -236,11 +236,10 @@ bool rg__engine_advance(rg__engine *e)
 
 bool rg__engine_help(rg__engine *e)
 {
-    if (atomic_load_explicit(&e->wanting, memory_order_relaxed) != 0 ||
-        pthread_mutex_trylock(&e->lock) != 0)
+    if (!rg__engine_trylock(e))
         return false;
     const bool moved = rg__engine_advance(e);
-    pthread_mutex_unlock(&e->lock);
+    rg__engine_unlock(e);
     return moved;
 }
 
@@ -328,6 +327,54 @@ void rg__channel_begin_now(rg__channel *ch, uint64_t bytes)
         ;
 }
 
+/* In the order in which they were started. One whose channel is closed by now
+ * ends with the status that its start would have returned. */
+static void queue_all(rg__engine *e, rg_req *newest)
+{
+    rg_req *oldest = NULL;
+    while (newest != NULL) {
+        rg_req *before = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = before;
+    }
+    while (oldest != NULL) {
+        rg_req *req = oldest;
+        oldest = req->next;
+        req->next = NULL;
+        const rg_status st = rg__channel_check_start(req->channel);
+        if (st == RG_OK)
+            rg__channel_append(req->channel, req);
+        else
+            rg__req_fail_noted(e, req, st, rg_last_error());
+    }
+}
+
+void rg__engine_queue_left(rg__engine *e)
+{
+    if (atomic_load_explicit(&e->left, memory_order_relaxed) != NULL)
+        queue_all(e, atomic_exchange(&e->left, NULL));
+}
+
+/* A thread that advances operations holds the lock for as long as a piece of
+ * data takes. The start of a long operation does not wait for that, nor does it
+ * move a piece itself, unless its caller comes to wait at once anyway. */
+static bool lock_or_leave(rg__channel *ch, rg_req *req, uint64_t bytes)
+{
+    rg__engine *e = ch->engine;
+    const bool may_leave =
+        bytes >= RG__RING_BYTES && !atomic_load(&e->is_left_alone) &&
+        atomic_load(&ch->close_st) == RG_OK && !rg__engine_is_aborted(e);
+    if (!may_leave) {
+        rg__engine_lock(e);
+        return true;
+    }
+    if (rg__engine_is_waited_for(e) && rg__engine_trylock(e))
+        return true;
+    rg__engine_leave_behind(e, req);
+    return false;
+}
+
 rg_status rg__channel_begin(rg__channel *ch, const rg__start *start,
                             rg_req **req_p)
 {
@@ -336,7 +383,10 @@ rg_status rg__channel_begin(rg__channel *ch, const rg__start *start,
     rg_req *req = rg__req_create(ch, start);
     if (req == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a request");
-    rg__engine_lock(e);
+    if (!lock_or_leave(ch, req, bytes)) {
+        *req_p = req;
+        return RG_OK;
+    }
     const rg_status st = rg__channel_check_start(ch);
     if (st == RG_OK) {
         rg__channel_append(ch, req);

@@ -18,6 +18,11 @@ static uint32_t prompt_waits(const rg__engine *e)
     return atomic_load_explicit(&e->prompt_waits, memory_order_relaxed);
 }
 
+bool rg__engine_is_waited_for(const rg__engine *e)
+{
+    return prompt_waits(e) >= PROMPT_WAITS;
+}
+
 /* Has the caller of a long operation come to wait at once? */
 static void note_wait(rg__engine *e, bool is_at_once)
 {
@@ -38,6 +43,11 @@ static void note_long(rg__engine *e)
     atomic_store_explicit(&e->long_ns, now, memory_order_relaxed);
 }
 
+static bool has_work(const rg__engine *e)
+{
+    return atomic_load(&e->in_flight) != 0 || atomic_load(&e->left) != NULL;
+}
+
 /* A waiting user thread or the Regroup thread must advance what is in flight. A
  * thread that lingers polls soon by itself, and is woken for long operations
  * only; not even for those if the program comes to wait at once anyway, since
@@ -45,7 +55,7 @@ static void note_long(rg__engine *e)
  * thread that sleeps on the bell has been handed everything in flight. */
 void rg__engine_wake(rg__engine *e, uint64_t bytes)
 {
-    if (atomic_load(&e->in_flight) == 0 || atomic_load(&e->is_left_alone))
+    if (!has_work(e) || atomic_load(&e->is_left_alone))
         return;
     atomic_thread_fence(memory_order_seq_cst); /* against sleep_on_wake */
     if (atomic_load(&e->helpers) != 0)
@@ -53,10 +63,21 @@ void rg__engine_wake(rg__engine *e, uint64_t bytes)
     const uint32_t sleep = atomic_load(&e->sleep);
     const bool is_long = bytes >= RG__RING_BYTES;
     if (sleep == RG__SLEEPS ||
-        (sleep == RG__LINGERS && is_long && prompt_waits(e) < PROMPT_WAITS))
+        (sleep == RG__LINGERS && is_long && !rg__engine_is_waited_for(e)))
         rg__page_ring(e->page);
     if (is_long)
         note_long(e);
+}
+
+/* The thread that has the lock may not look again, so ring: the Regroup thread
+ * sleeps no more while a request is left, and threads that wait wake up. */
+void rg__engine_leave_behind(rg__engine *e, rg_req *req)
+{
+    req->next = atomic_load(&e->left);
+    while (!atomic_compare_exchange_weak(&e->left, &req->next, req))
+        ;
+    rg__page_ring(e->page);
+    note_long(e);
 }
 
 /* --------------------------------------------------------------- the bell */
@@ -163,7 +184,7 @@ void rg__engine_enter_help(rg__engine *e, uint64_t deadline)
 void rg__engine_leave_help(rg__engine *e)
 {
     atomic_fetch_sub(&e->helpers, RG__HELPER + 1);
-    if (atomic_load(&e->in_flight) == 0)
+    if (!has_work(e))
         return;
     if (atomic_load(&e->bell_users) != 0) {
         rg__engine_lock(e);
@@ -205,7 +226,8 @@ void rg__engine_sleep_for(rg__engine *e, rg_req *req, uint64_t timeout_ns)
 
 static bool is_responsible(const rg__engine *e)
 {
-    return atomic_load(&e->in_flight) != 0 && atomic_load(&e->helpers) == 0 &&
+    return (atomic_load(&e->left) != NULL || (atomic_load(&e->in_flight) != 0 &&
+                                              atomic_load(&e->helpers) == 0)) &&
            !atomic_load(&e->is_left_alone) && !rg__engine_is_aborted(e);
 }
 
@@ -217,7 +239,7 @@ bool rg__engine_progress(rg__engine *e)
         else
             e->fruitless++;
     }
-    return atomic_load(&e->in_flight) != 0;
+    return has_work(e);
 }
 
 /* How it sleeps while it has to advance operations. */

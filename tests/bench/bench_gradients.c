@@ -14,14 +14,15 @@
  *
  * For each: the time to reduce all tensors when they are ready at once, and the
  * exposed time, that is what a step takes longer than its backward, which
- * sleeps between tensors; after: the part of it behind the backward of the last
- * rank, whereas the rest is ranks that end theirs at different times, and calls
- * of rg_reducer_ready. Before each step all tensors are written; a time is
- * the maximum of all ranks. wrong: elements that are not the sum. barrier: the
+ * sleeps between tensors. Parts of it: ready, in rg_reducer_ready, and after,
+ * behind the backward of the last rank; the rest is ranks that end theirs at
+ * different times. Before each step all tensors are written; a time is the
+ * maximum of all ranks. wrong: elements that are not the sum. barrier: the
  * shortest of some in each round, the least and the greatest of all rounds: it
  * tells whether the ranks' processors shared a cache. */
 #include <mpi.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,21 +202,28 @@ static double greatest(double mine)
     return mine;
 }
 
-/* What the step took beyond its sleep, and (*after_p) behind all backwards. */
-static double step(way w, double backward_ms, double *after_p)
+typedef struct parts {
+    double ready, after;
+} parts;
+
+/* What the step took beyond its sleep; parts of it: in rg_reducer_ready, and
+ * behind all backwards. */
+static double step(way w, double backward_ms, parts *p)
 {
     rg_reducer *const of[WAYS] = {
         [VIEWS] = of_views, [REGISTERED] = of_registered, [COPIED] = of_copies};
     rg_reducer *r = of[w];
-    double due = 0, slept = 0;
+    double due = 0, slept = 0, ready = 0;
     MPI_Barrier(MPI_COMM_WORLD);
     const double begin = now_ms();
     if (r != NULL)
         need(rg_reducer_start_step(r));
     for (int i = tensors - 1; i >= 0; i--) {
         slept += backward_ms > 0 ? sleep_for(&due, backward_ms, i) : 0;
+        const double called = now_ms();
         if (r != NULL)
             need(rg_reducer_ready(r, i));
+        ready += now_ms() - called;
     }
     const double backward = now_ms() - begin;
     if (r != NULL)
@@ -223,7 +231,8 @@ static double step(way w, double backward_ms, double *after_p)
     else
         reduce_after(w);
     const double whole = now_ms() - begin;
-    *after_p = greatest(whole) - greatest(backward);
+    p->ready = greatest(ready);
+    p->after = greatest(whole) - greatest(backward);
     return greatest(whole - slept);
 }
 
@@ -247,15 +256,25 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print_row(way w, double *at_once, double *exposed, double *after,
+static double median_of(const parts *p, int rounds, size_t offset)
+{
+    double of[ROUNDS_MAX];
+    for (int i = 0; i < rounds; i++)
+        memcpy(&of[i], (const char *)&p[i] + offset, sizeof of[i]);
+    qsort(of, (size_t)rounds, sizeof *of, compare);
+    return of[rounds / 2];
+}
+
+static void print_row(way w, double *at_once, double *exposed, const parts *p,
                       int rounds, uint64_t wrong)
 {
     qsort(at_once, (size_t)rounds, sizeof *at_once, compare);
     qsort(exposed, (size_t)rounds, sizeof *exposed, compare);
-    qsort(after, (size_t)rounds, sizeof *after, compare);
-    printf("%-10s %9.2f %9.2f %9.2f %9.2f %9.2f %6llu\n", names[w],
+    printf("%-10s %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %6llu\n", names[w],
            at_once[rounds / 10], at_once[rounds / 2], exposed[rounds / 10],
-           exposed[rounds / 2], after[rounds / 2], (unsigned long long)wrong);
+           exposed[rounds / 2], median_of(p, rounds, offsetof(parts, ready)),
+           median_of(p, rounds, offsetof(parts, after)),
+           (unsigned long long)wrong);
 }
 
 static void make_buffers(void)
@@ -296,7 +315,7 @@ static const char *flag(int argc, char **argv, const char *name,
 int main(int argc, char **argv)
 {
     static double at_once[WAYS][ROUNDS_MAX], exposed[WAYS][ROUNDS_MAX];
-    static double after[WAYS][ROUNDS_MAX];
+    static parts of[WAYS][ROUNDS_MAX];
     uint64_t wrong[WAYS] = {0};
     const int asked = atoi(flag(argc, argv, "--rounds", "20"));
     const int rounds = asked < 1 ? 1 : asked > ROUNDS_MAX ? ROUNDS_MAX : asked;
@@ -324,10 +343,10 @@ int main(int argc, char **argv)
         for (int w = 0; w < WAYS; w++) {
             const int at = k < 0 ? 0 : k;
             write_all((way)w);
-            at_once[w][at] = step((way)w, 0, &after[w][at]);
+            at_once[w][at] = step((way)w, 0, &of[w][at]);
             wrong[w] += count_wrong((way)w);
             write_all((way)w);
-            exposed[w][at] = step((way)w, backward, &after[w][at]);
+            exposed[w][at] = step((way)w, backward, &of[w][at]);
         }
     }
     const double before = cpu_ms();
@@ -335,12 +354,11 @@ int main(int argc, char **argv)
     const double idle = cpu_ms() - before;
     if (rank == 0) {
         printf("# %s: %d tensors, %.1f MB, np %d, backward %.0f ms, %d "
-               "rounds\n# way           p10    median  exposed    median     "
-               "after  wrong (ms)\n",
+               "rounds\n# way           p10    median   exposed    median     "
+               "ready     after  wrong (ms)\n",
                model, tensors, (double)total * 4e-6, size, backward, rounds);
         for (int w = 0; w < WAYS; w++)
-            print_row((way)w, at_once[w], exposed[w], after[w], rounds,
-                      wrong[w]);
+            print_row((way)w, at_once[w], exposed[w], of[w], rounds, wrong[w]);
         printf("# barrier: %.2f to %.2f us\n# idle for 500 ms: %.2f ms of "
                "CPU\n",
                near, far, idle);

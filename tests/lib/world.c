@@ -14,6 +14,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
+#include "sdk/core/engine_parts.h"
 
 #define ALLOC_BYTES ((size_t)4 << 20)
 #define TIMEOUT_S   50
@@ -47,6 +48,11 @@ struct world_shared {
 rg__page *world_page(world *w, int index)
 {
     return &w->shared->page[index].page;
+}
+
+void world_begin_at_once(const world *w)
+{
+    atomic_store(&w->ctx->engine->prompt_waits, UINT8_MAX);
 }
 
 _Atomic uint64_t *world_word(world *w, int i)

@@ -97,6 +97,10 @@ char *world_control(world *w, uint64_t generation, size_t *bytes_p);
 /* Bytes of memory that it takes there. */
 int64_t world_control_memory(const world *w, uint64_t generation);
 
+/* The next long operation begins in its start, as in a program that comes to
+ * wait at once. */
+void world_begin_at_once(const world *w);
+
 /* A word of shared memory for the test's own use, 0 at first; i: 0 .. 63. */
 _Atomic uint64_t *world_word(world *w, int i);
 

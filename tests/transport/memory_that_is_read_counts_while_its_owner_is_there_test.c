@@ -69,6 +69,7 @@ static rg_req *start(const world *w, const data *d)
     const rg_op_params opts = {.size = sizeof opts, .root = d->root};
     rg_req *req = NULL;
     rg_status st = RG_OK;
+    world_begin_at_once(w);
     switch (d->kind) {
     case BROADCAST:
         st = rg_broadcast_start(all, d->recv, COUNT, RG_I32, &opts, &req);

@@ -26,6 +26,7 @@ static void bad_place(world *w, uint64_t at)
     rg_req *req = NULL;
     if (w->index != 1)
         world_meet(w);
+    world_begin_at_once(w);
     CHECK_OK(rg_allreduce_start(rg_world(w->ctx), data, data, COUNT, RG_I32,
                                 RG_SUM, NULL, &req));
     if (w->index == 1) {
