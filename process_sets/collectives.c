@@ -75,10 +75,10 @@ rg_status rg_reduce_scatter_start(rg_set *set, const void *send, void *recv,
     return rg__call_end(&c, st, req_p);
 }
 
-/* The counts are part of what must agree. */
+/* The counts are part of what must agree, beside the caller's tag. */
 static uint64_t digest(const rg__call *c, const uint64_t *counts)
 {
-    uint64_t hash = RG__MIX_BEGIN;
+    uint64_t hash = rg__mix(RG__MIX_BEGIN, c->params.tag);
     for (int r = 0; r < c->n; r++)
         hash = rg__mix(hash, counts[r]);
     return hash;

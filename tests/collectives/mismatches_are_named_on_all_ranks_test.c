@@ -68,6 +68,16 @@ static rg_status other_parts(rg_set *set, difference d)
                   &req);
 }
 
+static rg_status other_tag(rg_set *set, difference d)
+{
+    const uint64_t in[N] = {d.count, d.count, d.count};
+    const rg_op_params params = {.size = sizeof params, .tag = d.is_other};
+    rg_req *req = NULL;
+    return finish(rg_reduce_scatterv_start(set, b.send, b.recv, in, RG_U8,
+                                           RG_SUM, &params, &req),
+                  &req);
+}
+
 static rg_status other_root(rg_set *set, difference d)
 {
     return rg_scatter(set, b.send, b.recv, d.count, RG_U8, d.is_other);
@@ -113,6 +123,7 @@ static const struct {
     {other_counts, "rank 1 sends"},
     {other_gather, "rank 1 sends"},
     {other_allgather, "rank 2"},
+    {other_tag, "the tag, its counts"},
     {other_parts, "its counts, or what is grouped with it, of ranks 0,2 are"},
     {other_root, "root 0 on ranks 0,2 but 1 on rank 1"},
     {other_kind, "operation alltoall on ranks 0,2 but gather on rank 1"},

@@ -181,7 +181,10 @@ def mistakes(hvd, torch, n, me):
                  lambda: hvd.reducescatter(torch.tensor(1.0)),
                  lambda: hvd.grouped_reducescatter([mine[:2],
                                                     torch.tensor(1.0)]),
+                 lambda: hvd.reducescatter(
+                     torch.ones((4, 2, 3) if me else (4, 6))),
                  lambda: hvd.alltoall(torch.tensor(1.0)),
+                 lambda: hvd.alltoall(torch.ones(n), torch.ones(n)),
                  lambda: hvd.reducescatter(mine, op=hvd.Adasum)):
         try:
             call()

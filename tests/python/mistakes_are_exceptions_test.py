@@ -53,9 +53,10 @@ def check_disagreements(ctx):
     error = raises(regroup.Mismatch, world.allreduce, numpy.ones(6),
                    tag=7 + odd)
     assert " 8 on rank 1;" in error.sentence, error.sentence
-    error = raises(regroup.Mismatch, world.allreduce,
-                   numpy.ones((2, 3) if odd else (3, 2)))
-    assert "the tag or shape" in error.sentence, error.sentence
+    for call in world.allreduce, world.reduce_scatter:
+        error = raises(regroup.Mismatch, call,
+                       numpy.ones((6, 2, 3) if odd else (6, 3, 2)))
+        assert "the tag or shape" in error.sentence, error.sentence
     assert world.allreduce(numpy.ones((2, 3)), tag=1).shape == (2, 3)
     error = raises(regroup.Invalid, world.allreduce, numpy.ones(6),
                    regroup.AVG)

@@ -364,12 +364,18 @@ def broadcast_async_(tensor: Tensor, root_rank: int,
 broadcast_ = _waits(broadcast_async_)
 
 
+def _whole(splits: Tensor) -> typing.List[int]:
+    if splits.is_floating_point():
+        raise Invalid(f"alltoall got splits of {splits.dtype}; pass integers, "
+                      "the rows for each rank")
+    return splits.tolist()
+
+
 def alltoall_async(tensor: Tensor, splits: typing.Any = None,
                    name: typing.Optional[str] = None,
                    process_set: ProcessSet = global_process_set) -> int:
     """Start sending splits[r] rows to each rank."""
-    counts = None if splits is None else \
-        [int(n) for n in torch.as_tensor(splits)]
+    counts = None if splits is None else _whole(torch.as_tensor(splits))
 
     def call() -> typing.Any:
         found = plain.alltoall(tensor, counts, members=process_set.members)
