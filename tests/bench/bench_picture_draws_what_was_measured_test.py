@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import xml.etree.ElementTree as ET
 
-from house import BUILD, claim, main
+from house import BUILD, SOURCE, claim, main
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = [8, 128, 2048, 32768]
@@ -115,10 +115,23 @@ def check_refused(d):
         claim(re.search(sentence, said[0]), f"{said[0]} is not {sentence}")
 
 
+def check_page(d):
+    """docs/numbers.md shows what its rows say."""
+    docs = os.path.join(SOURCE, "docs")
+    with open(os.path.join(docs, "numbers.jsonl"), encoding="utf-8") as file:
+        done, made = draw(d, file.read().splitlines())
+    claim(done.returncode == 0, done.stderr)
+    with open(made, encoding="utf-8") as file, \
+            open(os.path.join(docs, "numbers.svg"), encoding="utf-8") as shown:
+        claim(file.read() == shown.read(),
+              "docs/numbers.svg is not the picture of docs/numbers.jsonl")
+
+
 def test():
     with tempfile.TemporaryDirectory() as d:
         check_drawn(d)
         check_refused(d)
+        check_page(d)
 
 
 main(test)
