@@ -58,6 +58,7 @@ static uint64_t digest_of_all(const rg_reducer *r)
     hash = rg__mix_bytes(hash, &p->sum, sizeof p->sum);
     hash = rg__mix_bytes(hash, &p->may_miss, sizeof p->may_miss);
     hash = rg__mix_bytes(hash, &p->bucket_bytes, sizeof p->bucket_bytes);
+    hash = rg__mix_bytes(hash, &p->own_bytes, sizeof p->own_bytes);
     hash = rg__mix_bytes(hash, &r->tuning.is_on, sizeof r->tuning.is_on);
     hash = rg__mix_bytes(hash, &p->deterministic, sizeof p->deterministic);
     hash = rg__mix_bytes(hash, &p->adasum, sizeof p->adasum);

@@ -14,7 +14,7 @@
 #include "sdk/base/hash.h"
 
 #define ALIGN     ((uint64_t)64)
-#define OWN_LEAST ((uint64_t)1 << 20) /* reduced where it is */
+#define OWN_LEAST ((uint64_t)1 << 20) /* if the program does not say */
 #define LAST_MOST ((uint64_t)1 << 20) /* in the last bucket */
 
 static uint64_t bytes_of(const rg__tensor *t)
@@ -28,10 +28,11 @@ static bool lives_in_bucket(const rg__tensor *t)
 }
 
 /* It needs no room in a bucket. */
-static bool is_alone(const rg__tensor *t)
+static bool is_alone(const rg_reducer *r, const rg__tensor *t)
 {
+    const uint64_t asked = r->params.own_bytes;
     return !t->is_view && t->wire == RG_COMPRESS_NONE &&
-           bytes_of(t) >= OWN_LEAST;
+           bytes_of(t) >= (asked != 0 ? asked : OWN_LEAST);
 }
 
 void rg__reducer_free_buckets(rg_reducer *r)
@@ -108,7 +109,7 @@ static bool goes_with(const rg_reducer *r, const rg__tensor *t)
 {
     const rg__bucket *b = &r->bucket[r->buckets - 1];
     const rg__tensor *first = &r->tensor[b->tensor[0]];
-    return !is_alone(t) && !is_alone(first) && first->type == t->type &&
+    return !is_alone(r, t) && !is_alone(r, first) && first->type == t->type &&
            b->wire == t->wire && b->bytes + bytes_of(t) <= r->tuning.now;
 }
 
@@ -122,7 +123,7 @@ static void deal(rg_reducer *r, const line *l)
         rg__bucket *b = &r->bucket[r->buckets - 1];
         b->n++;
         b->tag = rg__mix(b->tag, rg__reducer_digest(t));
-        b->bytes += is_alone(t) ? rg__tensor_bytes(t) : bytes_of(t);
+        b->bytes += is_alone(r, t) ? rg__tensor_bytes(t) : bytes_of(t);
     }
 }
 
@@ -155,9 +156,9 @@ static uint64_t room_of(const rg_reducer *r, const rg__bucket *b)
 {
     const rg__tensor *first = &r->tensor[b->tensor[0]];
     const uint64_t ranks = (uint64_t)rg_set_size(r->set);
-    return is_alone(first) || lives_in_bucket(first) ? 0
-           : b->wire == RG_COMPRESS_TOP_K            ? ranks * b->bytes
-                                                     : b->bytes;
+    return is_alone(r, first) || lives_in_bucket(first) ? 0
+           : b->wire == RG_COMPRESS_TOP_K               ? ranks * b->bytes
+                                                        : b->bytes;
 }
 
 static rg_status make_copies(rg_reducer *r)

@@ -121,7 +121,7 @@ module regroup_base
     end type
 
     type, bind(C), public :: rg_reducer_params
-        integer(c_size_t) :: bytes = 56
+        integer(c_size_t) :: bytes = 64
         integer(c_int) :: sum = 0
         integer(c_int) :: may_miss = 0
         integer(c_int64_t) :: bucket_bytes = 0
@@ -131,6 +131,7 @@ module regroup_base
         real(c_double) :: top_k = 0
         integer(c_int) :: adasum = 0
         integer(c_int) :: deterministic = 0
+        integer(c_int64_t) :: own_bytes = 0
     end type
 
     ! What rg_run and others call; c_funloc(fn) is what they take. The handle

@@ -7,7 +7,7 @@
  *
  *   views    a reducer whose tensors live in its buckets
  *   copied   a reducer of tensors in ordinary memory
- *   registered  the same, registered where they are not copied (1 MiB)
+ *   registered  the same, registered from 64 KiB on, and not copied
  *   loop     rg_allreduce of each tensor, in ordinary memory
  *   mpi      MPI_Allreduce of each tensor
  *   pack     one MPI_Allreduce of all, copied in and out
@@ -32,7 +32,7 @@
 
 #define TENSORS_MAX      256
 #define ROUNDS_MAX       200
-#define REGISTERED_LEAST ((size_t)1 << 20) /* smaller ones are copied */
+#define REGISTERED_LEAST ((size_t)64 << 10) /* smaller ones are copied */
 
 typedef enum way { VIEWS, REGISTERED, COPIED, LOOP, MPI, PACK, WAYS } way;
 static const char *const names[] = {"views", "registered", "copied",
@@ -282,7 +282,9 @@ static void make_buffers(void)
     const rg_reducer_params params = {.size = sizeof params, .sum = 1};
     need(rg_reducer_create(rg_world(ctx), &params, &of_views));
     need(rg_reducer_create(rg_world(ctx), &params, &of_copies));
-    need(rg_reducer_create(rg_world(ctx), &params, &of_registered));
+    const rg_reducer_params in_place = {
+        .size = sizeof in_place, .sum = 1, .own_bytes = REGISTERED_LEAST};
+    need(rg_reducer_create(rg_world(ctx), &in_place, &of_registered));
     packed = malloc(total * sizeof *packed);
     for (int i = 0; i < tensors; i++) {
         char name[16];

@@ -241,6 +241,34 @@ static void lists_are_compared(rg_set *set)
     rg_reducer_destroy(r);
 }
 
+/* The sums are the same whatever is copied; equal on all ranks. */
+static int buckets_with(rg_set *set, uint64_t own_bytes)
+{
+    const rg_reducer_params params = {.size = sizeof params,
+                                      .bucket_bytes = (uint64_t)4 << 20,
+                                      .own_bytes = own_bytes};
+    model m;
+    make(&m, set, &params, 0);
+    one_step(&m, set, 3, 0);
+    check(&m, set, 3, RG_AVG);
+    const int buckets = info_of(&m).buckets;
+    destroy(&m, 0);
+    return buckets;
+}
+
+static void own_bytes_say_what_is_copied(rg_set *set)
+{
+    const int none = buckets_with(set, UINT64_MAX);
+    CHECK(buckets_with(set, 20000 / SHARE) >= none + 8);
+    const uint64_t mine = rg_set_rank(set) == 0 ? 64 : 128;
+    const rg_reducer_params params = {.size = sizeof params, .own_bytes = mine};
+    model m;
+    make(&m, set, &params, 0);
+    if (rg_set_size(set) > 1)
+        CHECK_STATUS(rg_reducer_start_step(m.reducer), RG_ERR_MISMATCH);
+    destroy(&m, 0);
+}
+
 /* Rank r has r more steps than rank 0. */
 static void ranks_may_join(rg_set *set)
 {
@@ -383,6 +411,7 @@ static int claims(void)
     mistakes_are_named(set);
     what_is_missing_is_zero(rg_world(ctx));
     lists_are_compared(set);
+    own_bytes_say_what_is_copied(set);
     buckets_are_not_confused(set, (const char *[]){"a", "b"});
     buckets_are_not_confused(set, (const char *[]){"a", "a"});
     finish_may_come_early(set);

@@ -227,7 +227,7 @@ class ReducerParams(Sized):
                 ("bucket_bytes", c_uint64), ("scale", c_double),
                 ("compression", c_int), ("error_feedback", c_int),
                 ("top_k", c_double), ("adasum", c_int),
-                ("deterministic", c_int)]
+                ("deterministic", c_int), ("own_bytes", c_uint64)]
 
 
 class Rows(Sized):

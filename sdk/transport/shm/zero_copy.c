@@ -13,7 +13,7 @@
 #include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
-#define BLOCK_BYTES ((size_t)4 << 10)
+#define BLOCK_BYTES ((size_t)16 << 10)
 
 /* --------------------------------------------- where a member's memory is */
 
