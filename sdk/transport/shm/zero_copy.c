@@ -13,7 +13,7 @@
 #include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
-#define BLOCK_BYTES ((size_t)16 << 10)
+#define BLOCK_BYTES ((size_t)16 << 10) /* stays in the cache; 4 was slower */
 
 /* --------------------------------------------- where a member's memory is */
 
