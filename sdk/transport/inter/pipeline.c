@@ -83,7 +83,8 @@ static rg_status finish_done(rg__native *c)
 static void copy_slices_out(rg__native *c)
 {
     const uint32_t step = c->done + 1;
-    const bool has_mine = c->inter->pipeline.is_zero_copy;
+    const bool has_mine =
+        c->inter->pipeline.is_zero_copy || c->coll.kind == RG__ALLREDUCE;
     char *data = (char *)c->coll.recv + rg__step_begin(c, step);
     for (int k = 0; k < c->inter->topology.rails; k++) {
         size_t begin, end;
@@ -96,8 +97,8 @@ static void copy_slices_out(rg__native *c)
 
 /* --------------------------------------------------------------- allreduce */
 
-/* Staged, my slot holds my data except my own slice, where the sum goes; my
- * own contribution to that is read from the user's memory. */
+/* Staged, my slot holds my data except my own slice, where the result goes: the
+ * sum is made in the user's memory, where my own contribution to it is. */
 static const char *contribution(const rg__native *c, int m, uint32_t step,
                                 size_t at)
 {
@@ -124,9 +125,8 @@ static void reduce_block(const rg__native *c, uint32_t step, size_t at,
 {
     _Alignas(64) char apart[BLOCK_BYTES];
     char *sum = rg__step_data(c, c->rank, step) + at;
-    const bool is_apart = c->inter->pipeline.is_zero_copy && c->n > 2;
-    add_up(c, step, at, bytes, is_apart ? apart : sum);
-    if (is_apart)
+    add_up(c, step, at, bytes, c->n > 2 ? apart : sum);
+    if (c->n > 2)
         rg__copy(sum, apart, bytes);
 }
 

@@ -15,6 +15,7 @@
  * earlier steps, and frames of earlier steps were sent before. */
 #include "sdk/transport/inter/inter.h"
 
+#include "sdk/base/copy.h"
 #include "sdk/transport/reduce.h"
 
 /* -------------------------------------------------------------------- parts */
@@ -228,6 +229,18 @@ static bool has_crossed(const rg__pipeline *x, uint32_t step)
            (!x->receives || p->received == x->parts);
 }
 
+/* Staged, a sum was made in my user's memory, and the others here look for it
+ * in my slot. */
+static void show(const rg__native *c, uint32_t step)
+{
+    size_t begin, end;
+    if (c->coll.kind != RG__ALLREDUCE || c->inter->pipeline.is_zero_copy)
+        return;
+    rg__step_slice(c, step, c->rank, &begin, &end);
+    rg__copy(rg__shm_slot(c, c->rank, step) + begin,
+             rg__step_data(c, c->rank, step) + begin, end - begin);
+}
+
 static bool may_begin(rg__native *c)
 {
     rg__pipeline *x = &c->inter->pipeline;
@@ -249,6 +262,7 @@ void rg__ring_turn(rg__native *c)
     }
     while (has_crossed(x, x->crossed + 1)) {
         x->crossed++;
+        show(c, x->crossed);
         c->base.moves++;
         rg__shm_post(c, FLAG_OUT, x->crossed);
     }
