@@ -3,18 +3,26 @@
 what does it cost in keys, writes, messages and processor time?
 
   build/bench/bin/bench_scale [--agents 16,64,256] [--times 10]
+                              [--kinds one,ten,leader,etcd]
 
 Each agent is a host with one light worker, which computes nothing and moves no
-data: only membership is measured. A random worker is killed and not replaced;
-the change ends when every other worker has been told the decision. Agents,
-workers and etcd share this machine's processors, so a row says more about them
-than about a network. `floor` is what etcd alone takes for the same change:
+data: only membership is measured. A change ends when every host that stays has
+told its worker the decision of the world without those that left:
+
+  one     a random worker is killed and not replaced
+  ten     ten of them at once, or a third of all where that is fewer
+  leader  every process of the leader's host is killed
+  etcd    a random worker and, just before, the leader of three etcd members
+
+Agents, workers and etcd share this machine's processors, so a row says more
+about them than about a network. `floor` is what etcd alone takes for a change:
 three small writes in a row, each told to as many watchers, measured while the
 agents of the row are at rest.
 """
 
 import argparse
 import base64
+import contextlib
 import json
 import mmap
 import os
@@ -35,13 +43,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 os.environ.setdefault("REGROUP_BUILD", os.path.dirname(HERE))
 os.environ.setdefault("REGROUP_SOURCE", "@CMAKE_SOURCE_DIR@")
 sys.path.insert(0, os.path.join(os.environ["REGROUP_SOURCE"], "tests", "lib"))
-from house import Etcd  # noqa: E402 pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+from etcd_cluster import Cluster  # noqa: E402
+from house import Etcd  # noqa: E402
+# pylint: enable=wrong-import-position
 
-WAIT_S = 120
+WAIT_S = 240
 AT_ONCE = 32  # agents that are started before these are waited for
 REST_S = 3
+LOOK_S = 0.02  # between looks at a world that is to come
 WRITES = 3    # of a change: the reason, the proposal, the decision
 PREFIX = "/regroup/v1/scale/"
+KINDS = ("one", "ten", "leader", "etcd")
+SAMPLE = 8    # hosts whose memory is looked at
 
 
 def parse_flags():
@@ -49,15 +63,20 @@ def parse_flags():
         description="What a change of membership takes with many agents.")
     flags.add_argument("--agents", default="16,64,256")
     flags.add_argument("--times", type=int, default=10,
-                       help="workers killed for each row (default: 10)")
+                       help="changes of each row, at most (default: 10)")
+    flags.add_argument("--kinds", default="one",
+                       help="who leaves: " + ", ".join(KINDS))
     flags.add_argument("--detect", default="cloud")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--json", action="store_true",
                        help="print JSON with every single time")
     given = flags.parse_args()
     given.agent_list = [int(part) for part in given.agents.split(",")]
+    given.kind_list = given.kinds.split(",")
     if min(given.agent_list) < 2:
         flags.error("--agents: at least 2: one of them leaves")
+    for kind in set(given.kind_list) - set(KINDS):
+        flags.error(f"--kinds: no {kind}: it is one of {', '.join(KINDS)}")
     return given
 
 
@@ -77,6 +96,46 @@ def patient(what, function):
             time.sleep(0.05)
 
 
+class Store:
+    """One etcd, or three members and what becomes of their leader."""
+
+    def __init__(self, cluster=None):
+        self.cluster, self.alone = cluster, None if cluster else Etcd()
+        self.open = contextlib.ExitStack()
+
+    def __enter__(self):
+        self.open.enter_context(self.cluster or self.alone)
+        return self
+
+    def __exit__(self, *_):
+        self.open.close()
+
+    @property
+    def urls(self):
+        return (",".join(self.own_urls()) if self.cluster
+                else self.alone.url)
+
+    def members(self):
+        return [m for m in self.cluster.members if m.process is not None]
+
+    def own_urls(self):
+        return ([m.own_url for m in self.members()] if self.cluster
+                else [self.alone.url])
+
+    def pids(self):
+        return [m.process.pid for m in
+                (self.members() if self.cluster else [self.alone])]
+
+    def post(self, call, **fields):
+        return (self.members()[0] if self.cluster
+                else self.alone).post(call, **fields)
+
+    def get(self, key):
+        found = patient(f"no {key}", lambda: self.post(
+            "kv/range", key=encode(key)))
+        return base64.b64decode(found["kvs"][0]["value"])
+
+
 class House:
     """n agents and their etcd."""
 
@@ -89,6 +148,8 @@ class House:
         with open(path, "r+b") as file:
             self.stamps = mmap.mmap(file.fileno(), 16 * n)
         self.agents = []
+        self.members = list(range(n))
+        self.lost = set()  # hosts of which nothing is left
 
     def start(self):
         while len(self.agents) < self.n:
@@ -105,9 +166,9 @@ class House:
         with open(os.path.join(self.folder, f"log{i}"), "wb") as log:
             self.agents.append(subprocess.Popen(
                 [os.path.join(HERE, "regroup"), "agent", "--etcd",
-                 self.etcd.url, "--job", "scale", "--host", f"h{i}",
+                 self.etcd.urls, "--job", "scale", "--host", f"h{i}",
                  "--slots", "1", "--min", "1", "--max", str(self.n),
-                 "--start-timeout", "120s", "--max-restarts", "0",
+                 "--start-timeout", "240s", "--max-restarts", "0",
                  "--detect", self.detect, "--",
                  os.path.join(HERE, "bench_scale_worker"),
                  os.path.join(self.folder, "stamps")], env=env,
@@ -119,27 +180,45 @@ class House:
 
     def check_agents(self):
         for i, agent in enumerate(self.agents):
-            if agent.poll() is not None:
+            if i not in self.lost and agent.poll() is not None:
                 with open(os.path.join(self.folder, f"log{i}"),
                           encoding="utf-8", errors="replace") as log:
                     raise RuntimeError(f"agent {i} ended with "
                                        f"{agent.returncode}: {log.read()}")
 
-    def wait_until(self, what, condition):
+    def wait_until(self, what, condition, pause_s=0.005):
         end = time.monotonic() + WAIT_S
         while time.monotonic() < end:
             if condition():
                 return
             self.check_agents()
-            time.sleep(0.005)
+            time.sleep(pause_s)
         raise RuntimeError(f"not all of {self.n} agents {what} in {WAIT_S} s")
 
-    def wait_generation(self, members, above):
-        """The last of them learns of a newer decision: when, in ns."""
-        self.wait_until(f"know a generation above {above}", lambda: all(
-            self.stamp(i)[1] > above for i in members))
-        seen = [self.stamp(i) for i in members]
-        return max(t for t, _ in seen), min(g for _, g in seen)
+    def wait_generation(self, least):
+        """The last member learns of that decision, or a newer one: when."""
+        self.wait_until(f"know generation {least}", lambda: all(
+            self.stamp(i)[1] >= least for i in self.members))
+        return max(self.stamp(i)[0] for i in self.members)
+
+    def decided(self):
+        """(generation, its members), of the newest decision."""
+        cur = json.loads(self.etcd.get(f"{PREFIX}all/cur"))
+        if cur["phase"] != "decided":
+            return 0, 0
+        line = json.loads(self.etcd.get(f"{PREFIX}all/line/{cur['g']:016x}"))
+        return cur["g"], line["to_size"]
+
+    def wait_world(self):
+        """A decided world of those that are left: its generation."""
+        found = [0, 0]
+
+        def is_there():
+            found[:] = self.decided()
+            return found[1] == len(self.members)
+        self.wait_until(f"come to a world of {len(self.members)}", is_there,
+                        LOOK_S)
+        return found[0]
 
     def keys(self, below=""):
         """(how many, the store's revision)."""
@@ -149,10 +228,17 @@ class House:
             range_end=encode(prefix[:-1] + "0"), count_only=True))
         return int(found.get("count", 0)), int(found["header"]["revision"])
 
+    def leader(self):
+        host = json.loads(self.etcd.get(f"{PREFIX}all/leader"))["host"]
+        return int(host[1:])
+
     def pid_of(self, i):
-        text = patient("no host", lambda: self.etcd.get(
-            f"{PREFIX}lead/host/h{i}"))
-        return json.loads(text)["workers"][0][2]
+        return json.loads(self.etcd.get(
+            f"{PREFIX}lead/host/h{i}"))["workers"][0][2]
+
+    def processes(self):
+        return [one for i, agent in enumerate(self.agents)
+                if i not in self.lost for one in descendants(agent.pid)]
 
     def stop(self):
         for agent in self.agents:
@@ -170,20 +256,21 @@ def datagrams():
     return int(rows[1][rows[0].index("OutDatagrams")])
 
 
-def etcd_counts(etcd):
-    """(requests, messages to watchers, bytes sent), so far."""
-    def ask():
-        with urllib.request.urlopen(f"{etcd.url}/metrics", timeout=20) as page:
-            return page.read().decode()
+def etcd_counts(urls):
+    """(requests, messages to watchers, bytes sent), so far, by these."""
     requests = told = sent = 0
-    for line in patient("no metrics", ask).splitlines():
-        if line.startswith("grpc_server_msg_received_total"):
-            requests += float(line.split()[-1])
-        elif (line.startswith("grpc_server_msg_sent_total") and
-              'grpc_method="Watch"' in line):
-            told += float(line.split()[-1])
-        elif line.startswith("etcd_network_client_grpc_sent_bytes_total"):
-            sent += float(line.split()[-1])
+    for url in urls:
+        def ask(url=url):
+            with urllib.request.urlopen(f"{url}/metrics", timeout=20) as page:
+                return page.read().decode()
+        for line in patient("no metrics", ask).splitlines():
+            if line.startswith("grpc_server_msg_received_total"):
+                requests += float(line.split()[-1])
+            elif (line.startswith("grpc_server_msg_sent_total") and
+                  'grpc_method="Watch"' in line):
+                told += float(line.split()[-1])
+            elif line.startswith("etcd_network_client_grpc_sent_bytes_total"):
+                sent += float(line.split()[-1])
     return requests, told, sent
 
 
@@ -211,6 +298,17 @@ def cpu_ms(pids):
     return total / 1e6
 
 
+def memory_kb(pids):
+    """Their share of what they have mapped."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), \
+                open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            total += sum(int(line.split()[1]) for line in file
+                         if line.startswith("Pss:"))
+    return total
+
+
 # --------------------------------------------------------------------- floor
 
 class Watchers:
@@ -224,7 +322,8 @@ class Watchers:
                 f"application/json\r\nContent-Length: {len(body)}\r\n\r\n")
         self.socks = []
         for _ in range(n):
-            sock = socket.create_connection(("127.0.0.1", etcd.port), WAIT_S)
+            sock = socket.create_connection(
+                ("127.0.0.1", int(etcd.own_urls()[0].split(":")[2])), WAIT_S)
             sock.sendall(head.encode() + body)
             self.socks.append(sock)
         for sock in self.socks:
@@ -269,39 +368,66 @@ def floor_ms(etcd, n):
 
 # ---------------------------------------------------------------------- rows
 
-def change(house, members, victim, generation, at_rest):
-    """One worker leaves: what that took and cost."""
-    pid = house.pid_of(victim)
-    agents = [one for agent in house.agents for one in descendants(agent.pid)
-              if one != pid]
-    _, revision = house.keys()
-    counts, sent = etcd_counts(house.etcd), datagrams()
-    cpu, etcd_cpu = cpu_ms(agents), cpu_ms([house.etcd.process.pid])
+def victims(house, kind, rng):
+    """(hosts that leave the world, processes to kill, in that order)."""
+    if kind == "leader":
+        led = house.leader()
+        return [led], list(descendants(house.agents[led].pid))
+    n = min(10, len(house.members) // 3) if kind == "ten" else 1
+    leave = rng.sample(house.members, n)
+    return leave, [house.pid_of(i) for i in leave]
+
+
+def strike(house, kind, pids):
+    if kind == "etcd":
+        house.etcd.cluster.leader().kill()
     struck = time.monotonic_ns()
-    os.kill(pid, signal.SIGKILL)
-    told, generation = house.wait_generation(members, generation)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    return struck
+
+
+def change(house, kind, rng, at_rest):
+    """Some leave: what that took and cost."""
+    leave, pids = victims(house, kind, rng)
+    agents = [one for one in house.processes() if one not in pids]
+    _, revision = house.keys()
+    urls = house.etcd.own_urls()
+    if kind == "etcd":
+        led = house.etcd.cluster.leader().own_url
+        urls = [url for url in urls if url != led]
+    etcds, (generation, _) = house.etcd.pids(), house.decided()
+    counts, sent = etcd_counts(urls), datagrams()
+    cpu, etcd_cpu = cpu_ms(agents), cpu_ms(etcds)
+    struck = strike(house, kind, pids)
+    house.members = [i for i in house.members if i not in leave]
+    if kind == "leader":
+        house.lost |= set(leave)
+    if len(leave) == 1 and kind == "one":  # no look disturbs etcd
+        told = house.wait_generation(generation + 1)
+    else:
+        told = house.wait_generation(house.wait_world())
     took = time.monotonic_ns() - struck
-    cpu = cpu_ms(agents) - cpu
-    etcd_cpu = cpu_ms([house.etcd.process.pid]) - etcd_cpu
+    cpu, etcd_cpu = cpu_ms(agents) - cpu, cpu_ms(etcds) - etcd_cpu
     beats = at_rest * took / 1e9
     datagrams_sent = max(0, datagrams() - sent - beats)
-    after = etcd_counts(house.etcd)
-    return generation, {
+    after = etcd_counts(urls)
+    return {
         "ms": (told - struck) / 1e6, "writes": house.keys()[1] - revision,
+        "generations": house.decided()[0] - generation,
         "requests": after[0] - counts[0], "told": after[1] - counts[1],
         "etcd_bytes": after[2] - counts[2], "datagrams": datagrams_sent,
         "cpu_ms": cpu, "etcd_cpu_ms": etcd_cpu}
 
 
-def measure(flags, n):
-    rng = random.Random(f"{flags.seed} {n}")
+def measure(flags, n, kinds):
+    """Rows of n agents, one for each kind, each as soon as it is there."""
     folder = tempfile.mkdtemp(prefix="rg-scale-")
-    house = None
     try:
-        with Etcd() as etcd:
+        with Store(Cluster() if "etcd" in kinds else None) as etcd:
             house = House(flags, n, etcd, folder)
             try:
-                return measure_house(flags, house, rng)
+                yield from measure_house(flags, house, kinds)
             finally:
                 house.stop()
     finally:
@@ -309,32 +435,68 @@ def measure(flags, n):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def measure_house(flags, house, rng):
+def rest(house):
+    """What it costs that nothing happens, by the second."""
+    pids, etcds = house.processes(), house.etcd.pids()
+    counts, sent = etcd_counts(house.etcd.own_urls()), datagrams()
+    cpu, etcd_cpu, at = cpu_ms(pids), cpu_ms(etcds), time.monotonic()
+    time.sleep(REST_S)
+    took = time.monotonic() - at
+    sample = [one for agent in house.agents[:SAMPLE]
+              for one in descendants(agent.pid)]
+    return {"datagrams_per_s": (datagrams() - sent) / took,
+            "rest_requests_per_s": (etcd_counts(house.etcd.own_urls())[0] -
+                                    counts[0]) / took,
+            "rest_cpu_ms_per_s": (cpu_ms(pids) - cpu) / took,
+            "rest_etcd_cpu_ms_per_s": (cpu_ms(etcds) - etcd_cpu) / took,
+            "host_kb": memory_kb(sample) / min(SAMPLE, house.n),
+            "etcd_kb": memory_kb(etcds)}
+
+
+def measure_house(flags, house, kinds):
     began = time.monotonic_ns()
     house.start()
-    members = list(range(house.n))
-    formed, generation = house.wait_generation(members, 0)
-    before, at = datagrams(), time.monotonic()
-    time.sleep(REST_S)
-    per_s = (datagrams() - before) / (time.monotonic() - at)
-    changes = []
-    for _ in range(min(flags.times, house.n - 1)):
-        victim = members.pop(rng.randrange(len(members)))
-        generation, one = change(house, members, victim, generation, per_s)
-        changes.append(one)
+    come = time.monotonic_ns()
+    formed = house.wait_generation(1)
+    at_rest = {"come_ms": (come - began) / 1e6,
+               "form_ms": (formed - began) / 1e6,
+               "start_requests": etcd_counts(house.etcd.own_urls())[0],
+               "start_etcd_bytes": etcd_counts(house.etcd.own_urls())[2],
+               **rest(house)}
+    at_rest["floor_ms"] = floor_ms(house.etcd, house.n)
+    for kind in kinds:
+        rng = random.Random(f"{flags.seed} {house.n} {kind}")
+        changes = []
+        most = 1 if kind == "etcd" else flags.times  # of three, one may go
+        while len(changes) < most and len(house.members) > 1:
+            changes.append(change(house, kind, rng,
+                                  at_rest["datagrams_per_s"]))
+        yield row_of(house, kind, changes, at_rest)
+
+
+def row_of(house, kind, changes, at_rest):
     ms = [one["ms"] for one in changes]
     row = {name: statistics.median(one[name] for one in changes)
            for name in changes[0] if name != "ms"}
-    return {"agents": house.n, "times": len(ms),
+    return {"agents": house.n, "kind": kind, "times": len(ms),
             "p50_ms": statistics.median(ms), "max_ms": max(ms),
-            "floor_ms": floor_ms(house.etcd, house.n),
-            "form_ms": (formed - began) / 1e6,
             "keys_per_host": house.keys("lead/")[0] / house.n,
-            "keys": house.keys()[0], "datagrams_per_s": per_s, **row, "ms": ms}
+            "keys": house.keys()[0], **at_rest, **row, "ms": ms}
+
+
+def print_heads():
+    print(f"# some of N hosts leave: until all others know the decision, ms; "
+          f"{os.cpu_count()} CPUs for agents, workers and etcd\n"
+          "#                      |                           | CPU ms of  "
+          "etcd | keys per writes | per host and change:                |  at "
+          "rest,\n# agents    who times |      p50      max    floor |  "
+          "agents        |    host        | requests    told datagrams   bytes "
+          "| beats/s", flush=True)
 
 
 def print_row(row):
-    print(f"{row['agents']:8d}{row['times']:6d} |{row['p50_ms']:9.1f}"
+    print(f"{row['agents']:8d}{row['kind']:>7s}{row['times']:6d} |"
+          f"{row['p50_ms']:9.1f}"
           f"{row['max_ms']:9.1f}{row['floor_ms']:9.1f} |{row['cpu_ms']:8.0f}"
           f"{row['etcd_cpu_ms']:7.0f} |{row['keys_per_host']:9.2f}"
           f"{row['writes']:8.0f} |{row['requests'] / row['agents']:9.2f}"
@@ -344,26 +506,44 @@ def print_row(row):
           f"{row['datagrams_per_s'] / row['agents']:8.1f}", flush=True)
 
 
+def print_rest(row):
+    n = row["agents"]
+    print(f"# {n} agents: the last came after {row['come_ms'] / 1e3:.1f} s, "
+          f"the world {row['form_ms'] / 1e3:.1f} s, with "
+          f"{row['start_requests'] / n:.1f} requests and "
+          f"{row['start_etcd_bytes'] / n / 1e3:.0f} kB of etcd for each host; "
+          f"at rest {row['rest_cpu_ms_per_s']:.0f} ms of CPU a second, etcd "
+          f"{row['rest_etcd_cpu_ms_per_s']:.0f} with "
+          f"{row['rest_requests_per_s']:.0f} requests; "
+          f"{row['host_kb'] / 1e3:.1f} MB a host, etcd "
+          f"{row['etcd_kb'] / 1e3:.0f}", flush=True)
+
+
+def houses(flags):
+    """Three etcd members are for the kind that loses one."""
+    for n in flags.agent_list:
+        for kinds in ([k for k in flags.kind_list if k != "etcd"],
+                      [k for k in flags.kind_list if k == "etcd"]):
+            if kinds:
+                yield n, kinds
+
+
 def main():
     flags = parse_flags()
     rows, failed = [], 0
     if not flags.json:
-        print(f"# one of N leaves: until all others know the decision, ms; "
-              f"{os.cpu_count()} CPUs for agents, workers and etcd")
-        print("#             |                           | CPU ms of  etcd | "
-              "keys per writes | per host and change:                |  at "
-              "rest,\n# agents times |      p50      max    floor |  agents"
-              "        |    host        | requests    told datagrams   bytes "
-              "| beats/s", flush=True)
-    for n in flags.agent_list:
+        print_heads()
+    for n, kinds in houses(flags):
         try:
-            rows.append(measure(flags, n))
+            for row in measure(flags, n, kinds):
+                rows.append(row)
+                if not flags.json and row["kind"] == kinds[0]:
+                    print_rest(row)
+                if not flags.json:
+                    print_row(row)
         except (RuntimeError, OSError) as why:
             print(f"bench_scale: {n} agents: {why}", file=sys.stderr)
             failed += 1
-            continue
-        if not flags.json:
-            print_row(rows[-1])
     if flags.json:
         json.dump({"benchmark": "bench_scale", "cpus": os.cpu_count(),
                    "failed": failed, "rows": rows}, sys.stdout, indent=1)
