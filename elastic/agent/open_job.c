@@ -283,11 +283,8 @@ static void judge_old(rg__agent *a, const rg__snapshot *old,
         write_meta(a);
 }
 
-static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
+static void judge_job(rg__agent *a, const rg__txn_reply *reply)
 {
-    rg__agent *a = arg;
-    if (!has_answer(a, st))
-        return;
     rg__snapshot old;
     rg__snapshot_read(&old, a->prefix, reply->kv, reply->kv_count);
     if (reply->kv_count == 0)
@@ -303,10 +300,45 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__snapshot_free(&old);
 }
 
-void rg__open_job(rg__agent *a)
+static void on_all_looked(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    if (has_answer(arg, st))
+        judge_job(arg, reply);
+}
+
+static void look_at_all(rg__agent *a)
 {
     rg__txn_draft t = rg__job_txn(a);
     rg__job_get_all(&t);
+    rg__job_send(&t, on_all_looked, a, look_at_all);
+}
+
+/* One host that has an agent says as much as a thousand. */
+static bool is_first_gone(const rg__agent *a, const rg__txn_reply *reply)
+{
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    const bool is_gone = found.hosts > 0 && present(&found) == NULL;
+    rg__snapshot_free(&found);
+    return is_gone;
+}
+
+static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    rg__agent *a = arg;
+    if (!has_answer(a, st))
+        return;
+    a->hosts_before = (int)(reply->matched - (int64_t)reply->kv_count) + 1;
+    if (a->hosts_before > 1 && is_first_gone(a, reply))
+        look_at_all(a);
+    else
+        judge_job(a, reply);
+}
+
+void rg__open_job(rg__agent *a)
+{
+    rg__txn_draft t = rg__job_txn(a);
+    rg__job_get_few_hosts(&t);
     rg__job_send(&t, on_looked, a, rg__open_job);
     rg__end_bound_opening(a, OPEN_NS);
 }

@@ -110,6 +110,8 @@ typedef struct rg__txn_reply {
     int64_t revision; /* of the store when it answered */
     const rg__kv *kv; /* of all gets of the branch taken, in order */
     size_t kv_count;
+    int64_t matched; /* keys in all those ranges; more than came, if one was
+                        asked for its first alone */
     int sendings; /* how often it was sent; > 1: an earlier one may have won */
 } rg__txn_reply;
 

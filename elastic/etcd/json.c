@@ -244,6 +244,7 @@ bool rg__txn_read(const json_t *reply, rg__txn_reply *out, rg__kvs *kvs)
             return false;
         if (range != NULL && !rg__kvs_read(range, kvs))
             return false;
+        out->matched += range != NULL ? kvs->total : 0;
     }
     out->kv = kvs->kv;
     out->kv_count = kvs->n;

@@ -370,11 +370,12 @@ def floor_ms(etcd, n):
 
 def victims(house, kind, rng):
     """(hosts that leave the world, processes to kill, in that order)."""
+    led = house.leader()
     if kind == "leader":
-        led = house.leader()
         return [led], list(descendants(house.agents[led].pid))
-    n = min(10, len(house.members) // 3) if kind == "ten" else 1
-    leave = rng.sample(house.members, n)
+    others = [i for i in house.members if i != led]
+    leave = rng.sample(others, min(10, max(1, len(others) // 3))
+                       if kind == "ten" else 1)
     return leave, [house.pid_of(i) for i in leave]
 
 

@@ -8,8 +8,6 @@
 #include "elastic/etcd/json.h"
 #include "tests/fuzz/sim.h"
 
-#define KEYS_MAX    512
-#define EVENTS_MAX  4096
 #define WATCHES_MAX 16
 #define ANSWERS_MAX 200
 #define SHOWN       4 /* of requests that don't end */
@@ -32,10 +30,13 @@ typedef struct watch {
     bool is_created;
 } watch;
 
-static record store[KEYS_MAX]; /* by key */
-static int keys;
-static event happened[EVENTS_MAX];
-static int events;
+static record *store; /* by key */
+static int keys, keys_room;
+static event *happened; /* in their order */
+static int events, events_room;
+int sim_etcd_keys_max = 512;
+uint64_t sim_etcd_asked, sim_etcd_asked_bytes;
+void (*sim_etcd_noted)(const char *key, int64_t revision, size_t bytes);
 static watch watches[WATCHES_MAX];
 static int watching;
 static int64_t revision, leases[64];
@@ -83,12 +84,28 @@ static int64_t number_of(const json_t *request, const char *name)
 
 /* ------------------------------------------------------------------- store */
 
+/* Room for one more. */
+static void *grow(void *list, int n, int *room, size_t size)
+{
+    if (n < *room)
+        return list;
+    *room = 2 * *room + 64;
+    list = realloc(list, size * (size_t)*room);
+    FUZZ_CLAIM(list != NULL);
+    return list;
+}
+
 static int place_of(const char *key)
 {
-    int at = 0;
-    while (at < keys && strcmp(store[at].key, key) < 0)
-        at++;
-    return at;
+    int low = 0, high = keys;
+    while (low < high) {
+        const int mid = (low + high) / 2;
+        if (strcmp(store[mid].key, key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
 }
 
 static record *find(const char *key)
@@ -108,20 +125,24 @@ static json_t *record_json(const record *r, bool has_value)
 
 static void note(const char *key, json_t *what)
 {
-    if (events < EVENTS_MAX)
-        happened[events++] = (event){.revision = revision,
-                                     .text = json_dumps(what, JSON_COMPACT),
-                                     .key = strdup(key)};
+    happened = grow(happened, events, &events_room, sizeof *happened);
+    event *e = &happened[events++];
+    *e = (event){.revision = revision,
+                 .text = json_dumps(what, JSON_COMPACT),
+                 .key = strdup(key)};
     json_decref(what);
+    if (sim_etcd_noted != NULL)
+        sim_etcd_noted(key, revision, strlen(e->text));
 }
 
 static void put(const char *key, const char *value, int64_t lease)
 {
     record *r = find(key);
-    if (r == NULL && keys == KEYS_MAX)
+    if (r == NULL && keys == sim_etcd_keys_max)
         return;
     if (r == NULL) {
         const int at = place_of(key);
+        store = grow(store, keys, &keys_room, sizeof *store);
         memmove(&store[at + 1], &store[at],
                 sizeof *store * (size_t)(keys++ - at));
         r = &store[at];
@@ -198,6 +219,7 @@ static json_t *range(const json_t *request)
 {
     char *from = text_of(request, "key"), *end = text_of(request, "range_end");
     const int64_t least = number_of(request, "min_mod_revision");
+    const int64_t limit = number_of(request, "limit");
     const bool has_value = !json_is_true(json_object_get(request, "keys_only"));
     json_t *kvs = json_array();
     int64_t count = 0;
@@ -205,7 +227,8 @@ static json_t *range(const json_t *request)
         if (!is_inside(store[i].key, from, end))
             continue;
         count++;
-        if (store[i].mod >= least)
+        if (store[i].mod >= least &&
+            (limit == 0 || (int64_t)json_array_size(kvs) < limit))
             json_array_append_new(kvs, record_json(&store[i], has_value));
     }
     free(from);
@@ -325,9 +348,11 @@ static void say(sim_request *r, json_t *result)
 static bool tell(watch *w)
 {
     json_t *list = json_array();
-    for (int i = 0; i < events; i++)
-        if (happened[i].revision >= w->next &&
-            is_inside(happened[i].key, w->key, w->end))
+    int first = events;
+    while (first > 0 && happened[first - 1].revision >= w->next)
+        first--;
+    for (int i = first; i < events; i++)
+        if (is_inside(happened[i].key, w->key, w->end))
             json_array_append_new(list, json_loads(happened[i].text, 0, NULL));
     if (w->is_created && json_array_size(list) == 0) {
         json_decref(list);
@@ -383,6 +408,8 @@ static void answer(sim_request *r)
     json_t *request = json_loads(sim_request_body(r), 0, NULL);
     FUZZ_CLAIM(request != NULL);
     const char *path = sim_request_path(r);
+    sim_etcd_asked++;
+    sim_etcd_asked_bytes += strlen(sim_request_body(r));
     json_t *reply = strcmp(path, "/v3/kv/txn") == 0
                         ? transact(request)
                         : answer_lease(path, request);
@@ -450,5 +477,9 @@ void sim_etcd_close(void)
         free(happened[i].key);
         free(happened[i].text);
     }
-    events = granted = 0;
+    free(store);
+    free(happened);
+    store = NULL;
+    happened = NULL;
+    events = granted = keys_room = events_room = 0;
 }

@@ -228,6 +228,7 @@ struct rg__agent {
     char *prefix, *prefix_end;
     uint64_t id; /* of this incarnation */
     struct rg__life life;
+    int hosts_before;    /* that had a record when this agent opened the job */
     rg__address address; /* of this host, for all others */
     uint32_t port;       /* of this agent there: UDP and TCP */
     uint8_t key[RG__KEY_BYTES];

@@ -87,6 +87,17 @@ void rg__job_get_kind(rg__txn_draft *t, rg__key_kind kind)
     free(to);
 }
 
+void rg__job_get_few_hosts(rg__txn_draft *t)
+{
+    char *hosts = rg__record_keys(t->a->prefix, RG__KEY_HOST);
+    char *behind = hosts != NULL ? rg__prefix_end(hosts) : NULL;
+    rg__txn_get(t->txn, RG__THEN, behind != NULL ? t->a->prefix : NULL, hosts);
+    rg__txn_get_first(t->txn, RG__THEN, behind != NULL ? hosts : NULL, behind);
+    rg__txn_get(t->txn, RG__THEN, behind, t->a->prefix_end);
+    free(hosts);
+    free(behind);
+}
+
 void rg__job_get_all(rg__txn_draft *t)
 {
     rg__txn_get(t->txn, RG__THEN, t->a->prefix, t->a->prefix_end);

@@ -48,6 +48,8 @@ void rg__job_delete_before(rg__txn_draft *t, rg__key_kind kind,
                            uint64_t number);
 void rg__job_get(rg__txn_draft *t, rg__branch branch, rg__key key);
 void rg__job_get_kind(rg__txn_draft *t, rg__key_kind kind); /* all of them */
+/* All keys of the job; of the hosts' records only the first. */
+void rg__job_get_few_hosts(rg__txn_draft *t);
 void rg__job_get_all(rg__txn_draft *t);
 
 /* NULL: no memory; fn is not called, and `again` is, later. Without `again` the

@@ -37,7 +37,7 @@
 #define LEAST_NS    (10 * RG__MS)
 #define LATE_SHARE  3 /* a third of the budget: then we are late */
 #define SAY_LATE_NS (60000 * RG__MS)
-#define PEERS_MAX   4096
+#define PEERS_MAX   RG__WORLD_MAX
 #define DROPPED_MAX 4096      /* peers that went, whose counter is kept */
 #define PER_WAKE    256       /* datagrams read in a row */
 #define ROOM        (1 << 20) /* for what all hosts say at once, if allowed */
@@ -258,6 +258,15 @@ static bool is_wanted(const rg__peer *one)
            one->is_accused || one->is_written || one->writing != NULL;
 }
 
+/* How many agents ask etcd what this one asks. Before there is a world each
+ * knows of the leader alone, and of how many had come before it. */
+static int crowd(const rg__agent *a)
+{
+    const int known = a->beats->peers + 1;
+    const bool has_world = rg__view_newest(a) != NULL;
+    return has_world || known > a->hosts_before ? known : a->hosts_before;
+}
+
 void rg__beat_follow(rg__agent *a)
 {
     rg__beats *b = a->beats;
@@ -280,7 +289,7 @@ void rg__beat_follow(rg__agent *a)
     if (rg__view_i_lead(a))
         want_all_hosts(a);
     if (a->mirror != NULL)
-        rg__mirror_crowd(a->mirror, b->peers + 1);
+        rg__mirror_crowd(a->mirror, crowd(a));
     for (int i = b->peers - 1; i >= 0; i--) {
         if (!b->peer[i]->is_target)
             b->peer[i]->sent_ns = 0;
@@ -431,10 +440,18 @@ static bool open_probe(rg__peer *one)
     return true;
 }
 
+/* Without a socket for it alone: an answer can be heard, a refusal can't. */
+static void ask(const rg__peer *one)
+{
+    send_to(one->a, one->a->beats->sock, one, RG__BEAT_PROBE, 0);
+}
+
 static void probe(rg__peer *one)
 {
     if (open_probe(one))
         send_to(one->a, one->probe_sock, one, RG__BEAT_PROBE, 0);
+    else
+        ask(one);
 }
 
 /* As large as a packet of the path may be. */
@@ -469,7 +486,7 @@ void rg__beat_probe_all(rg__agent *a, uint64_t round_ns)
         if (!one->is_known)
             continue;
         one->asked_ns = round_ns;
-        probe(one);
+        ask(one);
     }
 }
 
@@ -702,7 +719,7 @@ rg__beat_counts rg__beat_count(const rg__agent *a)
 
 static void beat_now(rg__agent *a, uint64_t now)
 {
-    const uint64_t budget = rg__budget_ns(a->params);
+    const uint64_t budget = rg__budget_ns(a->params), period = period_ns(a);
     rg__beat beat = {.type = RG__BEAT,
                      .generation = a->view.cur.generation,
                      .is_decided = a->view.cur.phase != RG__GEN_PROPOSED};
@@ -715,6 +732,7 @@ static void beat_now(rg__agent *a, uint64_t now)
         }
         const bool is_in_round =
             one->is_known && one->answered_ns < one->asked_ns;
+        const bool is_just_asked = is_in_round && now - one->asked_ns < period;
         const bool is_silent =
             one->is_expected && now - one->heard_ns > budget / 2;
         const bool is_namesake =
@@ -724,9 +742,11 @@ static void beat_now(rg__agent *a, uint64_t now)
             one->stuck_ns = one->hole_ns = 0;
             rg__wait_end(a, RG__WAIT_BYTES, one->id);
         }
-        if (one->stuck_ns != 0 || one->is_accused || is_silent || is_in_round ||
-            is_namesake)
+        if (one->stuck_ns != 0 || one->is_accused || is_silent ||
+            (is_in_round && !is_just_asked) || is_namesake)
             probe(one);
+        else if (is_just_asked)
+            ask(one);
         else
             stop_probing(one);
     }

@@ -51,6 +51,16 @@ static bool is_round_over(const rg__agent *a, uint64_t now)
 
 static void write_down(rg__peer *one);
 
+/* Every host sees that key, and all hosts may accuse one at once: the first of
+ * them calls the round, as long as the others have not seen that. */
+static void call_round(rg__agent *a)
+{
+    rg__txn_draft t = rg__job_txn(a);
+    rg__job_if_mod(&t, RG__KEY(PROBE), a->view.probe);
+    rg__job_put(&t, RG__KEY(PROBE), strdup("{}"), rg__lease_id(a->lease));
+    rg__job_send(&t, NULL, NULL, call_round);
+}
+
 /* What the key holds when it isn't what we thought, or an earlier sending of
  * the same txn has won. */
 static void learn(rg__peer *one, const rg__txn_reply *reply)
@@ -99,11 +109,11 @@ static void write_down(rg__peer *one)
     rg__job_if_mod(&t, key, one->written_mod);
     rg__job_put(&t, key, rg__suspicion_text(!one->is_accused), lease);
     rg__job_get(&t, RG__ELSE, key);
-    if (one->is_accused && is_round_over(a, rg__now_ns()))
-        rg__job_put(&t, RG__KEY(PROBE), strdup("{}"), lease);
     one->writing = rg__job_send(&t, on_written, one, write_all);
     if (one->writing != NULL)
         one->is_written = one->is_accused;
+    if (one->is_accused && is_round_over(a, rg__now_ns()))
+        call_round(a);
 }
 
 void rg__suspect_forget(rg__peer *one)
