@@ -328,8 +328,8 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__agent *a = arg;
     if (!has_answer(a, st))
         return;
-    a->hosts_before = (int)(reply->matched - (int64_t)reply->kv_count) + 1;
-    if (a->hosts_before > 1 && is_first_gone(a, reply))
+    a->life.hosts_before = (int)(reply->matched - (int64_t)reply->kv_count) + 1;
+    if (a->life.hosts_before > 1 && is_first_gone(a, reply))
         look_at_all(a);
     else
         judge_job(a, reply);

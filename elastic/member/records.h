@@ -333,11 +333,13 @@ typedef struct rg__snapshot {
                         worker has come as far, nor into fn */
     uint64_t leader; /* its incarnation, 0: none */
     rg__proposal_host leader_host;
-    int64_t leader_token; /* create_revision of cur/leader */
-    rg__host_record *host;
-    rg__proposal *gen; /* by generation */
+    int64_t leader_token;           /* create_revision of cur/leader */
+    rg__host_record *host;          /* by name, where it was read from keys */
+    int *host_by_id, hosts_ordered; /* so many are: `hosts`, or else none is */
+    rg__proposal *gen;              /* by generation */
     rg__reason *reason;
     rg__ack *ack;
+    int *ack_by_id, acks_ordered; /* likewise; as they came */
     rg__line *line; /* by generation: the newest, and ancestors of theirs */
     rg__fin *fin;
     rg__suspicion *suspicion;

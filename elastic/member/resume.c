@@ -138,6 +138,7 @@ static bool find_source(const rg__snapshot *s, const rg__ack *ack,
 /* The acks of one generation, and one commit. */
 typedef struct look {
     const rg__snapshot *s;
+    uint64_t generation;
     source *source; /* owned; hosts with a record first */
     int sources;
     rg__commit_id id;
@@ -145,8 +146,9 @@ typedef struct look {
     bool is_local;   /* ..of local buffers, too */
 } look;
 
-static rg_status find_sources(look *l, uint64_t generation)
+static rg_status find_sources(look *l)
 {
+    const uint64_t generation = l->generation;
     l->source = calloc((size_t)l->s->acks + 1, sizeof *l->source);
     if (l->source == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a decision");
@@ -175,10 +177,8 @@ static const rg__held *held_in(const rg__ack *ack, rg__commit_id id)
 /* NULL: that host has not acked, or has nothing of the commit. */
 static const rg__held *held_by(const look *l, uint64_t host)
 {
-    for (int i = 0; i < l->sources; i++)
-        if (l->source[i].ack->id == host)
-            return held_in(l->source[i].ack, l->id);
-    return NULL;
+    const rg__ack *ack = rg__snapshot_ack(l->s, l->generation, host);
+    return ack != NULL ? held_in(ack, l->id) : NULL;
 }
 
 #define WHOLE UINT32_MAX /* the replicated buffers, as if they were a shard */
@@ -389,8 +389,8 @@ static rg_status find_copies(const look *l, const rg__proposal *p,
 rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
                             bool repeats, rg__line *line)
 {
-    look l = {.s = snap};
-    rg_status st = find_sources(&l, p->generation);
+    look l = {.s = snap, .generation = p->generation};
+    rg_status st = find_sources(&l);
     if (st == RG_OK)
         find_resume(&l, NEVER);
     if (st == RG_OK && repeats)

@@ -352,6 +352,84 @@ static bool take_over(rg__snapshot *snap, rg__snapshot *before,
            take_host(snap, before, key->name, mod_revision);
 }
 
+/* ------------------------------------------------------------------- order
+ *
+ * With thousands of hosts a look asks for each of them many times. Without
+ * memory for an order, or where somebody has put a snapshot together, they are
+ * looked for one by one. */
+
+static int order_of_acks(const rg__ack *a, uint64_t host, uint64_t generation)
+{
+    if (a->id != host)
+        return a->id < host ? -1 : 1;
+    return a->generation < generation ? -1 : a->generation > generation;
+}
+
+/* Where that one is among the first n of the order, or would be. */
+static int place_of_ack(const rg__snapshot *s, int n, uint64_t host,
+                        uint64_t generation)
+{
+    int low = 0, high = n;
+    while (low < high) {
+        const int mid = low + (high - low) / 2;
+        if (order_of_acks(&s->ack[s->ack_by_id[mid]], host, generation) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The newest ack has its place among those before it. */
+static void order_ack(rg__snapshot *s)
+{
+    const int n = s->acks - 1;
+    int *more = s->acks_ordered == n
+                    ? realloc(s->ack_by_id, sizeof *more * (size_t)s->acks)
+                    : NULL;
+    if (more == NULL)
+        return;
+    s->ack_by_id = more;
+    const int at = place_of_ack(s, n, s->ack[n].id, s->ack[n].generation);
+    memmove(more + at + 1, more + at, sizeof *more * (size_t)(n - at));
+    more[at] = n;
+    s->acks_ordered = s->acks;
+}
+
+static int place_of_host(const rg__snapshot *s, int n, uint64_t host)
+{
+    int low = 0, high = n;
+    while (low < high) {
+        const int mid = low + (high - low) / 2;
+        if (s->host[s->host_by_id[mid]].id < host)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static int compare_ids(const void *a, const void *b, void *snap_arg)
+{
+    const rg__snapshot *s = snap_arg;
+    const uint64_t one = s->host[*(const int *)a].id;
+    const uint64_t other = s->host[*(const int *)b].id;
+    return one < other ? -1 : one > other;
+}
+
+static void order_hosts(rg__snapshot *s)
+{
+    int *all = realloc(s->host_by_id, sizeof *all * (size_t)(s->hosts + 1));
+    s->hosts_ordered = 0;
+    if (all == NULL)
+        return;
+    s->host_by_id = all;
+    for (int i = 0; i < s->hosts; i++)
+        all[i] = i;
+    qsort_r(all, (size_t)s->hosts, sizeof *all, compare_ids, s);
+    s->hosts_ordered = s->hosts;
+}
+
 static void read_all(rg__snapshot *snap, rg__snapshot *before,
                      const char *prefix, const rg__kv *kv, size_t n)
 {
@@ -365,6 +443,7 @@ static void read_all(rg__snapshot *snap, rg__snapshot *before,
         if (!is_ours || !take_over(snap, before, &key, kv[i].mod_revision))
             read_one(snap, is_ours ? &key : NULL, &kv[i]);
     }
+    order_hosts(snap);
 }
 
 rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
@@ -390,8 +469,10 @@ static void keep_acks(rg__snapshot *snap, rg__snapshot *before)
         if (snap->ack[i].generation < snap->cur.generation ||
             is_ack_of_other(snap, &snap->ack[i]))
             rg__ack_free(&snap->ack[i]);
-        else
+        else {
             snap->ack[snap->acks++] = snap->ack[i];
+            order_ack(snap);
+        }
     before->ack = NULL;
     before->acks = 0;
 }
@@ -426,7 +507,10 @@ bool rg__snapshot_lay(rg__snapshot *snap, rg__key key, const char *text)
                        .mod_revision = -1};
     if (key.kind == RG__KEY_HOST)
         drop_host(snap, key.name);
-    return text != NULL && read_one(snap, &key, &kv);
+    const bool is_read = text != NULL && read_one(snap, &key, &kv);
+    if (key.kind == RG__KEY_HOST)
+        order_hosts(snap);
+    return is_read;
 }
 
 bool rg__snapshot_add_ack(rg__snapshot *snap, rg__ack *ack)
@@ -440,6 +524,7 @@ bool rg__snapshot_add_ack(rg__snapshot *snap, rg__ack *ack)
     }
     *to = *ack;
     snap->acks++;
+    order_ack(snap);
     return true;
 }
 
@@ -454,6 +539,8 @@ void rg__snapshot_free(rg__snapshot *snap)
     for (int i = 0; i < snap->acks; i++)
         rg__ack_free(&snap->ack[i]);
     free(snap->host);
+    free(snap->host_by_id);
+    free(snap->ack_by_id);
     free(snap->gen);
     free(snap->reason);
     free(snap->ack);
@@ -470,6 +557,10 @@ void rg__snapshot_free(rg__snapshot *snap)
 bool rg__snapshot_is_other(const rg__snapshot *snap, const char *name,
                            uint64_t id)
 {
+    const rg__host_record *host = rg__snapshot_host(snap, id);
+    if (host != NULL && strcmp(host->name, name) == 0 &&
+        snap->hosts_ordered == snap->hosts)
+        return false; /* a name has one record */
     for (int i = 0; i < snap->hosts; i++)
         if (strcmp(snap->host[i].name, name) == 0 && snap->host[i].id != id)
             return true;
@@ -478,6 +569,12 @@ bool rg__snapshot_is_other(const rg__snapshot *snap, const char *name,
 
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id)
 {
+    if (snap->hosts_ordered == snap->hosts) {
+        const int at = place_of_host(snap, snap->hosts, id);
+        const rg__host_record *host =
+            at < snap->hosts ? &snap->host[snap->host_by_id[at]] : NULL;
+        return host != NULL && host->id == id ? host : NULL;
+    }
     for (int i = 0; i < snap->hosts; i++)
         if (snap->host[i].id == id)
             return &snap->host[i];
@@ -496,6 +593,13 @@ const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
 const rg__ack *rg__snapshot_ack(const rg__snapshot *snap, uint64_t generation,
                                 uint64_t host)
 {
+    if (snap->acks_ordered == snap->acks) {
+        const int at = place_of_ack(snap, snap->acks, host, generation);
+        const rg__ack *ack =
+            at < snap->acks ? &snap->ack[snap->ack_by_id[at]] : NULL;
+        return ack != NULL && order_of_acks(ack, host, generation) == 0 ? ack
+                                                                        : NULL;
+    }
     for (int i = 0; i < snap->acks; i++)
         if (snap->ack[i].generation == generation && snap->ack[i].id == host)
             return &snap->ack[i];

@@ -5,9 +5,11 @@
  * network loses nothing and takes no time, and neither does etcd, so what is
  * counted is the protocol:
  *
+ *   start   the first world of all
  *   one     a worker of another host dies, and the real agent leads
  *   ten     ten of them at once
  *   leader  another host leads and leaves, and the real agent leads then
+ *   join    the real agent comes to a job of as many hosts
  *
  * Messages and bytes of each change must not grow faster with the number of
  * hosts than docs/scale.md says. `changes_cost_each_host_few_messages N ...`
@@ -36,24 +38,25 @@
 #define PORT_OTHER 9 /* of all others: no datagram goes out */
 
 typedef struct counts {
-    uint64_t requests, request_bytes; /* of the real agent, to etcd */
-    uint64_t writes;                  /* keys */
-    uint64_t told, told_bytes;        /* what a watch of all/ hears */
-    uint64_t sent, sent_bytes;        /* datagrams of the real agent */
-    uint64_t acks;                    /* of all others */
-    uint64_t others_requests;         /* to etcd */
+    uint64_t requests; /* of the real agent, to etcd */
+    uint64_t request_bytes, answer_bytes;
+    uint64_t writes;           /* keys */
+    uint64_t told, told_bytes; /* what a watch of all/ hears */
+    uint64_t sent, sent_bytes; /* datagrams of the real agent */
+    uint64_t acks;             /* of all others */
+    uint64_t others_requests;  /* to etcd */
     double cpu_ms;
 } counts;
 
 static counts now;
-static int hosts;          /* numbered from 2; the real one is 1 */
-static bool *is_alive;     /* its worker */
+static int hosts;      /* numbered from 2; the real one is 1 */
+static bool *is_alive; /* its worker */
 static bool *has_agent;
-static uint64_t *acked;    /* by host: newest generation */
-static uint64_t counter;   /* of all others' datagrams */
-static uint64_t proposed;  /* the newest generation that is to be acked */
-static char op[33];        /* of that proposal */
-static int datagrams;      /* the socket of all others */
+static uint64_t *acked;   /* by host: newest generation */
+static uint64_t counter;  /* of all others' datagrams */
+static uint64_t proposed; /* the newest generation that is to be acked */
+static char op[33];       /* of that proposal */
+static int datagrams;     /* the socket of all others */
 static rg__loop *loop;
 static char run_dir[64], socket_path[96];
 
@@ -198,8 +201,7 @@ static void put(const char *name, char *text)
 
 static rg__proposal_host place_of_host(int host)
 {
-    rg__proposal_host h = {.id = FIRST_ID + (uint64_t)host,
-                           .port = PORT_OTHER};
+    rg__proposal_host h = {.id = FIRST_ID + (uint64_t)host, .port = PORT_OTHER};
     snprintf(h.name, sizeof h.name, "h%d", host);
     snprintf(h.address.text, sizeof h.address.text, "127.%d.%d.%d",
              128 + (host >> 16 & 63), host >> 8 & 255, host & 255);
@@ -293,7 +295,7 @@ static void ack_all(void)
     }
 }
 
-/* ------------------------------------------------------------ the real agent */
+/* ----------------------------------------------------------- the real agent */
 
 static void hands(char letter, const char *text)
 {
@@ -354,7 +356,7 @@ static double cpu_ms(void)
 static void begin_count(void)
 {
     now = (counts){.cpu_ms = -cpu_ms()};
-    sim_etcd_asked = sim_etcd_asked_bytes = 0;
+    sim_etcd_asked = sim_etcd_asked_bytes = sim_etcd_answered_bytes = 0;
 }
 
 static counts end_count(void)
@@ -362,6 +364,7 @@ static counts end_count(void)
     now.cpu_ms += cpu_ms();
     now.requests = sim_etcd_asked;
     now.request_bytes = sim_etcd_asked_bytes;
+    now.answer_bytes = sim_etcd_answered_bytes;
     return now;
 }
 
@@ -379,20 +382,24 @@ static void come(void)
     settle();
 }
 
-static void form_world(void)
+static counts form_world(void)
 {
+    begin_count();
     for (int host = 2; host <= hosts; host++) {
         is_alive[host] = has_agent[host] = true;
         publish(host, false);
     }
     follow(1);
+    const counts c = end_count();
     hands('w', "0 1 5 0 s100");
     put("all/begun", rg__begun_text(1));
     settle();
+    return c;
 }
 
-enum { ONE, SOME, LEADER, KINDS };
-static const char *const kind_names[] = {"one", "ten", "leader"};
+enum { START, ONE, SOME, LEADER, JOIN, KINDS };
+static const char *const kind_names[] = {"start", "one", "ten", "leader",
+                                         "join"};
 static counts counted[KINDS];
 
 static counts lose(int first, int n, uint64_t generation)
@@ -429,14 +436,8 @@ static uint64_t generation_now(void)
     return g;
 }
 
-static void script(rg__loop *made)
+static void end_job(void)
 {
-    loop = made;
-    come();
-    form_world();
-    counted[ONE] = lose(2, 1, generation_now());
-    counted[SOME] = lose(3, TEN, generation_now());
-    counted[LEADER] = lose_leader(3 + TEN, generation_now());
     sim_etcd_put(PREFIX "all/end", "{\"code\":3,\"why\":\"the end\"}");
     for (int i = 0; i < SETTLE_MAX && !sim_is_stopped(loop); i++) {
         while (sim_proc_child(0) != 0)
@@ -447,7 +448,41 @@ static void script(rg__loop *made)
     FUZZ_CLAIM(sim_is_stopped(loop));
 }
 
-static void run_agent(void)
+/* All others are there, one of them leads, and there is no world yet. */
+static void put_job(void)
+{
+    const rg__proposal_host leader = place_of_host(2);
+    const rg__meta meta = {.uuid = "0", .min = 1, .max = hosts};
+    put("meta", rg__meta_text(&meta));
+    for (int host = 2; host <= hosts; host++) {
+        is_alive[host] = has_agent[host] = true;
+        publish(host, false);
+    }
+    put("all/leader", rg__leader_text(&leader));
+    begin_count();
+}
+
+static void join(rg__loop *made)
+{
+    loop = made;
+    settle();
+    FUZZ_CLAIM(sim_etcd_get(PREFIX "lead/host/" HOST) != NULL);
+    counted[JOIN] = end_count();
+    end_job();
+}
+
+static void change(rg__loop *made)
+{
+    loop = made;
+    come();
+    counted[START] = form_world();
+    counted[ONE] = lose(2, 1, generation_now());
+    counted[SOME] = lose(3, TEN, generation_now());
+    counted[LEADER] = lose_leader(3 + TEN, generation_now());
+    end_job();
+}
+
+static void run_agent(bool creates_job)
 {
     static char *const argv[] = {(char *)(uintptr_t) "prog", NULL};
     const rg__agent_params params = {.job = "j",
@@ -459,7 +494,7 @@ static void run_agent(void)
                                      .run_dir = run_dir,
                                      .advertise = sim_address(),
                                      .endpoints = "http://10.0.0.1:2379",
-                                     .creates_job = true,
+                                     .creates_job = creates_job,
                                      .start_timeout_ms = 60000,
                                      .elastic_timeout_ms = 60000,
                                      .etcd_timeout_ms = 60000,
@@ -467,7 +502,7 @@ static void run_agent(void)
                                      .detect_ms = 3000,
                                      .vault_max_bytes = 1 << 20};
     rg__fdstore *fdstore = fdstore_create();
-    sim_script = script;
+    sim_script = creates_job ? change : join;
     rg__agent_run(&params, fdstore);
     rg__fdstore_destroy(fdstore);
 }
@@ -481,22 +516,22 @@ static void open_socket(void)
     FUZZ_CLAIM(bind(datagrams, (struct sockaddr *)&at, sizeof at) == 0);
 }
 
-static void measure(int n)
+static void run(bool creates_job)
 {
-    hosts = n;
-    is_alive = calloc((size_t)n + 1, sizeof *is_alive);
-    has_agent = calloc((size_t)n + 1, sizeof *has_agent);
-    acked = calloc((size_t)n + 1, sizeof *acked);
+    is_alive = calloc((size_t)hosts + 1, sizeof *is_alive);
+    has_agent = calloc((size_t)hosts + 1, sizeof *has_agent);
+    acked = calloc((size_t)hosts + 1, sizeof *acked);
     counter = proposed = 0;
     sim_begin();
     sim_proc_begin();
-    sim_etcd_keys_max = 2 * n + 1000;
+    sim_etcd_keys_max = 2 * hosts + 1000;
     sim_etcd_open();
-    sim_etcd_noted = note;
     fdstore_begin();
     hands_begin(socket_path);
     open_socket();
-    run_agent();
+    if (!creates_job)
+        put_job();
+    run_agent(creates_job);
     close(datagrams);
     hands_end();
     fdstore_end();
@@ -508,21 +543,63 @@ static void measure(int n)
     free(acked);
 }
 
-static void print(int n)
+static void measure(int n)
 {
+    hosts = n;
+    sim_etcd_noted = note;
+    run(true);
+    run(false);
+}
+
+static double sent_each(const counts *c)
+{
+    return (double)c->sent / hosts;
+}
+
+static void print(void)
+{
+    printf("# %d hosts: the real agent: requests, bytes asked, bytes answered, "
+           "datagrams to each host, bytes of one; keys written by all; a "
+           "watch: messages, bytes; all others: requests, acks of each\n",
+           hosts);
     for (int k = 0; k < KINDS; k++) {
         const counts *c = &counted[k];
-        printf("%6d %-7s requests %3" PRIu64 " (%" PRIu64
-               " bytes), of all others %" PRIu64 "; writes %" PRIu64
-               "; each host is told %" PRIu64 " times, %" PRIu64
-               " bytes; the leader sends %.2f datagrams a host, %" PRIu64
-               " bytes each, and hears %.2f; %.0f ms\n",
-               n, kind_names[k], c->requests, c->request_bytes,
-               c->others_requests, c->writes, c->told, c->told_bytes,
-               (double)c->sent / n, c->sent > 0 ? c->sent_bytes / c->sent : 0,
-               (double)c->acks / n, c->cpu_ms);
+        printf("%-7s%4" PRIu64 "%7" PRIu64 "%8" PRIu64 "%6.2f%6" PRIu64
+               "%4" PRIu64 "%4" PRIu64 "%6" PRIu64 "%7" PRIu64
+               "%6.2f  (%.0f ms of CPU, with the simulation)\n",
+               kind_names[k], c->requests, c->request_bytes, c->answer_bytes,
+               sent_each(c), c->sent > 0 ? c->sent_bytes / c->sent : 0,
+               c->writes, c->told, c->told_bytes, c->others_requests,
+               (double)c->acks / hosts, c->cpu_ms);
     }
     fflush(stdout);
+}
+
+/* What docs/scale.md says: of a change with `few` hosts and with many. */
+static void compare(const counts *few, const counts *many, int k)
+{
+    static const uint64_t requests[] = {4, 1, 1, 3, 8};
+    static const double sent[] = {1, 2, 2, 1, 0};
+    const bool grows = k == START; /* it names each host */
+    FUZZ_CLAIM(many->requests <= requests[k]);
+    FUZZ_CLAIM(many->answer_bytes <= few->answer_bytes + 1000 || k == LEADER);
+    FUZZ_CLAIM(many->told == few->told);
+    FUZZ_CLAIM(many->writes <= few->writes + (grows ? 900 : 0));
+    FUZZ_CLAIM(many->told_bytes <= few->told_bytes + (grows ? 900 * 120 : 500));
+    FUZZ_CLAIM(sent_each(many) <= sent[k]);
+    FUZZ_CLAIM(many->sent == 0 || many->sent_bytes / many->sent <= 600);
+    FUZZ_CLAIM(many->acks <= (uint64_t)hosts);
+}
+
+static void test(void)
+{
+    counts few[KINDS];
+    measure(100);
+    memcpy(few, counted, sizeof few);
+    measure(1000);
+    print();
+    for (int k = 0; k < KINDS; k++)
+        compare(&few[k], &counted[k], k);
 }
 
 int main(int argc, char **argv)
@@ -534,8 +611,10 @@ int main(int argc, char **argv)
              run_dir);
     for (int i = 1; i < argc; i++) {
         measure(atoi(argv[i]));
-        print(atoi(argv[i]));
+        print();
     }
+    if (argc == 1)
+        test();
     rmdir(run_dir);
     return 0;
 }

@@ -35,7 +35,7 @@ static int keys, keys_room;
 static event *happened; /* in their order */
 static int events, events_room;
 int sim_etcd_keys_max = 512;
-uint64_t sim_etcd_asked, sim_etcd_asked_bytes;
+uint64_t sim_etcd_asked, sim_etcd_asked_bytes, sim_etcd_answered_bytes;
 void (*sim_etcd_noted)(const char *key, int64_t revision, size_t bytes);
 static watch watches[WATCHES_MAX];
 static int watching;
@@ -417,6 +417,7 @@ static void answer(sim_request *r)
     FUZZ_CLAIM(text != NULL);
     json_decref(request);
     json_decref(reply);
+    sim_etcd_answered_bytes += strlen(text);
     sim_answer(r, 200, text, strlen(text));
     free(text);
 }

@@ -15,7 +15,8 @@ void sim_etcd_close(void);
 void sim_etcd_serve(void);
 
 extern int sim_etcd_keys_max; /* one more is not taken */
-extern uint64_t sim_etcd_asked, sim_etcd_asked_bytes; /* requests answered */
+/* Requests that were answered. */
+extern uint64_t sim_etcd_asked, sim_etcd_asked_bytes, sim_etcd_answered_bytes;
 /* Called with each event, of which a watch is told so many bytes; or NULL. */
 extern void (*sim_etcd_noted)(const char *key, int64_t revision, size_t bytes);
 

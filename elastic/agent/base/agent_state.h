@@ -194,6 +194,7 @@ struct rg__life {
     uint64_t offered;   /* generation of an offer that this host has taken up
                            and that was not on record then; 0: none */
     bool has_world;     /* the supervisor knows that the first one is formed */
+    int hosts_before;   /* that had a record when its first agent came */
     rg__life_state state;
 };
 
@@ -228,7 +229,6 @@ struct rg__agent {
     char *prefix, *prefix_end;
     uint64_t id; /* of this incarnation */
     struct rg__life life;
-    int hosts_before;    /* that had a record when this agent opened the job */
     rg__address address; /* of this host, for all others */
     uint32_t port;       /* of this agent there: UDP and TCP */
     uint8_t key[RG__KEY_BYTES];

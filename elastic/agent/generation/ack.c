@@ -58,9 +58,11 @@ static bool may_be_all(const rg__agent *a)
     const rg__cur *cur = &a->known.cur;
     const rg__proposal *p = rg__snapshot_gen(&a->known, cur->generation);
     int n = 0;
+    if (p == NULL || a->known.acks < p->host_count)
+        return false;
     for (int i = 0; i < a->known.acks; i++)
         n += a->known.ack[i].generation == cur->generation;
-    return cur->phase == RG__GEN_PROPOSED && p != NULL && n >= p->host_count;
+    return cur->phase == RG__GEN_PROPOSED && n >= p->host_count;
 }
 
 /* An incarnation that was replaced has neither. */

@@ -264,7 +264,8 @@ static int crowd(const rg__agent *a)
 {
     const int known = a->beats->peers + 1;
     const bool has_world = rg__view_newest(a) != NULL;
-    return has_world || known > a->hosts_before ? known : a->hosts_before;
+    return has_world || known > a->life.hosts_before ? known
+                                                     : a->life.hosts_before;
 }
 
 void rg__beat_follow(rg__agent *a)
