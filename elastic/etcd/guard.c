@@ -8,7 +8,8 @@
  *
  * Where many clients mirror the same range, their questions would be most of
  * the store's work: then each asks more rarely, and soon only when it knows
- * from elsewhere that there is news. */
+ * from elsewhere that there is news. To tell all of them takes the store longer
+ * as well: a new watch would ask for the same bytes once more. */
 #include "elastic/etcd/guard.h"
 
 #include <inttypes.h>
@@ -18,8 +19,8 @@
 
 #define GUARD_MS        500
 #define GUARD_JITTER_MS 250
-#define GRACE_MS        100
-#define CROWD           25 /* clients that may ask that often */
+#define GRACE_MS        100 /* of such a crowd, or a smaller one */
+#define CROWD           25  /* clients that may ask that often */
 
 static void ask_in(rg__mirror *mirror, uint64_t ms)
 {
@@ -32,10 +33,15 @@ static uint64_t interval_ms(void)
     return GUARD_MS + rg__random() % GUARD_JITTER_MS;
 }
 
-static void ask_later(rg__mirror *mirror)
+static uint64_t for_crowd(const rg__mirror *mirror, uint64_t ms)
 {
     const uint64_t crowd = mirror->guard.crowd;
-    ask_in(mirror, interval_ms() * (crowd > CROWD ? crowd : CROWD) / CROWD);
+    return crowd > CROWD ? ms * crowd / CROWD : ms;
+}
+
+static void ask_later(rg__mirror *mirror)
+{
+    ask_in(mirror, for_crowd(mirror, interval_ms()));
 }
 
 /* ----------------------------------------------------------------- judging */
@@ -93,7 +99,7 @@ static void judge(rg__mirror *mirror)
     } else if (!is_behind(mirror)) {
         be_content(mirror);
     } else {
-        ask_in(mirror, GRACE_MS);
+        ask_in(mirror, for_crowd(mirror, GRACE_MS));
         mirror->guard.is_suspicious = true;
     }
 }
@@ -194,7 +200,7 @@ void rg__mirror_expect(rg__mirror *mirror)
     if (guard->is_expecting || guard->crowd <= CROWD || guard->req != NULL ||
         guard->is_suspicious)
         return; /* it asks soon anyway */
-    ask_in(mirror, interval_ms());
+    ask_in(mirror, interval_ms() + for_crowd(mirror, GRACE_MS));
     guard->is_expecting = true;
 }
 
@@ -217,5 +223,5 @@ void rg__guard_watch(rg__mirror *mirror, int64_t revision)
     if (revision < mirror->revision) /* it lags, or the store was wiped */
         ask_in(mirror, 0);
     else if (mirror->guard.kicks > 0) /* did the new watch help? */
-        ask_in(mirror, GRACE_MS);
+        ask_in(mirror, for_crowd(mirror, GRACE_MS));
 }

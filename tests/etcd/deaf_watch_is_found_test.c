@@ -187,6 +187,21 @@ static void unsent_put_is_found(void)
     close_quiet(&q);
 }
 
+/* Where 250 clients are told, the watch may come a second behind the guard. */
+static void crowd_is_given_time(void)
+{
+    quiet q;
+    open_quiet(&q);
+    rg__mirror_crowd(q.mirror, 250);
+    q.revision = 6;
+    q.keys = 2;
+    WAIT_FOR(&q.s, q.guards == 1);
+    const uint64_t behind_ns = rg__now_ns();
+    WAIT_FOR(&q.s, q.watches == 2);
+    CHECK((rg__now_ns() - behind_ns) / RG__MS > 900);
+    close_quiet(&q);
+}
+
 static void unsent_delete_is_found(void)
 {
     quiet q;
@@ -235,6 +250,7 @@ int main(void)
 {
     quiet_watch_is_left_alone();
     unsent_put_is_found();
+    crowd_is_given_time();
     unsent_delete_is_found();
     start_in_the_future_is_found();
     lagging_member_is_no_wipe();
