@@ -19,11 +19,21 @@
 #define CLONES /* resolvers run before a sanitizer's runtime is there */
 #endif
 
-#ifdef __SANITIZE_THREAD__ /* which calls a function for each loose one */
-#define LOOSE(T) T __attribute__((may_alias))
+/* ThreadSanitizer looks at all that a loop reads and writes, once, before it,
+ * and not at one element at a time. */
+#ifdef __SANITIZE_THREAD__
+void __tsan_read_range(const void *at, size_t bytes);
+void __tsan_write_range(void *at, size_t bytes);
+#define UNSEEN __attribute__((no_sanitize("thread")))
+#define LOOK(out, a, b, bytes)                                                 \
+    (__tsan_read_range((a), (bytes)), __tsan_read_range((b), (bytes)),         \
+     __tsan_write_range((out), (bytes)))
 #else
-#define LOOSE(T) T __attribute__((aligned(1), may_alias))
+#define UNSEEN
+#define LOOK(out, a, b, bytes) (void)0
 #endif
+
+#define LOOSE(T) T __attribute__((aligned(1), may_alias))
 typedef LOOSE(uint8_t) u8;
 typedef LOOSE(int8_t) i8;
 typedef LOOSE(int32_t) i32;
@@ -47,10 +57,12 @@ typedef LOOSE(double) f64;
 #define B_XOR(x, y)   ((x) ^ (y))
 
 #define LOOP(name, T, EXPR)                                                    \
-    CLONES static void name(void *out, const void *a, const void *b, size_t n) \
+    CLONES UNSEEN static void name(void *out, const void *a, const void *b,    \
+                                   size_t n)                                   \
     {                                                                          \
         T *o = out;                                                            \
         const T *x = a, *y = b;                                                \
+        LOOK(out, a, b, n * sizeof(T));                                        \
         _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++) o[i] =             \
             (T)EXPR(x[i], y[i]);                                               \
     }
@@ -105,10 +117,11 @@ PAIR(f64_f64, double, double, );
 /* NaN first, then by value, then by index: a total order but for pairs whose
  * parts are equal, so the result does not depend on the order of adding. */
 #define PAIR_LOOP(name, P, IS_NAN, BEFORE)                                     \
-    static void name(void *out, const void *a, const void *b, size_t n)        \
+    UNSEEN static void name(void *out, const void *a, const void *b, size_t n) \
     {                                                                          \
         P *o = out;                                                            \
         const P *x = a, *y = b;                                                \
+        LOOK(out, a, b, n * sizeof(P));                                        \
         for (size_t i = 0; i < n; i++) {                                       \
             const bool nan_x = IS_NAN(x[i].value), nan_y = IS_NAN(y[i].value); \
             const bool is_y = nan_x != nan_y                   ? nan_y         \
