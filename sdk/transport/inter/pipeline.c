@@ -361,7 +361,7 @@ static size_t step_bytes(const rg__native *c)
         return has_slots ? gather_step(s) : STAGE_BYTES;
     if (c->coll.kind == RG__BROADCAST || has_slots || s->hosts == 2)
         return STAGE_BYTES;
-    return STAGE_BYTES * (size_t)rg__least(s->hosts, PIECES_MOST);
+    return STAGE_BYTES * (size_t)rg__least((unsigned)s->hosts, PIECES_MOST);
 }
 
 /* Are the data of this host where all members here can reach them? */
