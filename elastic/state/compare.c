@@ -5,9 +5,9 @@
  *   whole buffers are compared before a commit is saved: at the first commits
  *   of a job and the first after each change of membership, or as
  *   REGROUP_CHECK_STATE of rank 0 says. A comparison of more than AT_ONCE goes
- *   on at the next commits, so that a large state delays none of them much, and
- *   of more than AFTER_CHANGE where all have just waited for a change; where a
- *   difference is an error, nothing is saved before all is compared;
+ *   on at the next commits, so that a large state delays none of them much; the
+ *   first after a change, for which all have just waited, takes AFTER_CHANGE.
+ *   Where a difference is an error, nothing is saved before all is compared;
  *
  *   a buffer in which no byte has changed over ten commits of a generation:
  *   perhaps a copy was registered instead of what is trained. The hashes that
@@ -31,7 +31,7 @@
 #define STILL_COMMITS 10                 /* without a change */
 #define NAMED_RANKS   8                  /* the most in one sentence */
 #define AT_ONCE       ((size_t)64 << 20) /* bytes compared at a commit, */
-#define AFTER_CHANGE  ((size_t)8 << 20)  /* but in the first generation */
+#define AFTER_CHANGE  ((size_t)8 << 20)  /* but first after a change */
 
 static const char comparing[] = "rg_state_commit";
 
@@ -88,9 +88,10 @@ static bool is_compared(const rg_state *state)
 static void hash_next(rg_state *state, uint64_t *hash)
 {
     size_t before = state->is_comparing ? state->compared : 0;
+    const bool is_after_change = !state->is_first && state->commits == 0;
     size_t left = state->world_check.is_strict ? SIZE_MAX
-                  : state->is_first            ? AT_ONCE
-                                               : AFTER_CHANGE;
+                  : is_after_change            ? AFTER_CHANGE
+                                               : AT_ONCE;
     state->compared = before;
     for (int k = 0; k < state->buffers; k++) {
         const rg__state_buffer *b = &state->buffer[k];
