@@ -75,6 +75,7 @@ static void open_agent(int i)
 {
     const rg__etcd_params etcd = {.endpoints = "http://127.0.0.1:1"};
     node *n = &nodes[i];
+    *n = (node){0};
     CHECK_OK(rg__loop_create(&n->loop));
     rg__agent *a = n->a = agent_make(n->loop, (uint64_t)i + 1);
     a->own.detect_ms = FIRST_MS;
@@ -111,6 +112,7 @@ static void end(void)
         a->view.gen = NULL;
         a->view.gens = 0;
         rg__beat_close(a);
+        rg__lease_destroy(a->lease);
         rg__etcd_destroy(a->etcd);
         agent_free(a);
         rg__loop_destroy(nodes[i].loop);
@@ -178,6 +180,21 @@ static void other_views_are_no_delays(void)
     all_have(LEAST_MS);
 }
 
+/* A setting, or garbage of a host that knows the key. */
+static void no_host_asks_for_more_than_the_most(void)
+{
+    rg__agent *a = nodes[2].a;
+    a->own.detect_follows = false;
+    a->own.detect_ms = 3600 * 1000;
+    run_for(1000);
+    CHECK_EQ(rg__budget_ns(nodes[LEADER].a->params) / RG__MS, MOST_MS);
+    CHECK_EQ(rg__budget_ns(nodes[1].a->params) / RG__MS, MOST_MS);
+    a->own.detect_follows = true;
+    a->own.detect_ms = FIRST_MS;
+    run_for(1000);
+    all_have(LEAST_MS);
+}
+
 static void no_lease(void *arg, rg__lease_event event)
 {
     (void)arg, (void)event;
@@ -185,22 +202,39 @@ static void no_lease(void *arg, rg__lease_event event)
 
 /* Accusations are written under a lease. No request is answered here, so etcd
  * counts as away a second later. */
+static void give_leases(void)
+{
+    for (int i = 0; i < HOSTS; i++) {
+        rg__agent *a = nodes[i].a;
+        CHECK_OK(rg__lease_create(a->etcd, 60, no_lease, NULL, &a->lease));
+    }
+}
+
 static void cut_is_found_within_the_budget(void)
 {
-    rg__lease *lease[2];
-    for (int i = 0; i < 2; i++) {
-        rg__agent *a = nodes[i].a;
-        CHECK_OK(rg__lease_create(a->etcd, 60, no_lease, NULL, &lease[i]));
-        a->lease = lease[i];
-    }
+    give_leases();
     nodes[2].asleep_ns = UINT64_MAX;
     run_for(LEAST_MS * 7 / 10 - 60);
     CHECK_EQ(accusations(), 0);
     run_for(120);
     CHECK(accuses(0, 2) && accuses(1, 2));
     CHECK_EQ(accusations(), 2);
-    for (int i = 0; i < 2; i++)
-        rg__lease_destroy(lease[i]);
+}
+
+/* No leader says that they have more time, and what they do not hear while they
+ * come late is no silence. */
+static void agents_that_are_always_late_miss_a_leader(void)
+{
+    enum { TURN_MS = 160 };
+    give_leases();
+    nodes[LEADER].asleep_ns = UINT64_MAX;
+    for (int i = 0; i < 10; i++) {
+        nodes[1].asleep_ns = nodes[2].asleep_ns =
+            rg__now_ns() + TURN_MS * RG__MS;
+        run_for(TURN_MS + 1);
+    }
+    CHECK(accuses(1, LEADER) && accuses(2, LEADER));
+    CHECK_EQ(accusations(), 2);
 }
 
 static void ten_minutes_pass(void)
@@ -219,7 +253,12 @@ int main(void)
     own_delays_accuse_no_host();
     ten_minutes_pass();
     other_views_are_no_delays();
+    no_host_asks_for_more_than_the_most();
     cut_is_found_within_the_budget();
+    end();
+    begin();
+    calm_brings_it_down();
+    agents_that_are_always_late_miss_a_leader();
     end();
     return 0;
 }

@@ -315,7 +315,8 @@ uint64_t rg__beat_asks_ns(const rg__agent *a)
                : first_ns;
 }
 
-/* For a host that has not said yet, nothing gets shorter. */
+/* For a host that has not said yet, nothing gets shorter; none gets more than
+ * the most. */
 static uint64_t largest_asked_ns(const rg__agent *a)
 {
     uint64_t most_ns = rg__beat_asks_ns(a);
@@ -326,13 +327,15 @@ static uint64_t largest_asked_ns(const rg__agent *a)
         if (one->is_expected && asks_ns > most_ns)
             most_ns = asks_ns;
     }
-    return most_ns;
+    return most_ns < RG__DELAYS_MOST_NS ? most_ns : RG__DELAYS_MOST_NS;
 }
 
+/* ns: the leader's. No agent has less than it asks for: a leader that is lost
+ * gives it nothing. */
 static void set_budget(rg__agent *a, uint64_t ns)
 {
-    const uint64_t budget_ns =
-        ns > RG__DELAYS_LEAST_NS ? ns : RG__DELAYS_LEAST_NS;
+    const uint64_t asks_ns = rg__beat_asks_ns(a);
+    const uint64_t budget_ns = ns > asks_ns ? ns : asks_ns;
     if (!a->params->detect_follows || ns == 0 ||
         budget_ns == rg__budget_ns(a->params))
         return;
@@ -794,8 +797,8 @@ static void on_period(void *arg)
     rg__timer_set(b->timer, period_ns(a));
     mind_being_late(a, now);
     b->last_ns = now;
-    if (rg__view_i_lead(a))
-        set_budget(a, largest_asked_ns(a));
+    set_budget(a, rg__view_i_lead(a) ? largest_asked_ns(a)
+                                     : rg__budget_ns(a->params));
     if (a->beats->namesake_ns != 0 &&
         now - a->beats->namesake_ns > rg__patience_ns(a->params) / 2)
         judge_name_conflict(a, false);
