@@ -20,9 +20,10 @@ typedef struct rg__plan_config {
     const uint64_t *lost;         /* hosts to go on without, by incarnation */
     const uint64_t *no_etcd;      /* hosts that etcd does not answer */
     int losts, no_etcds;
-    bool repeats; /* a step is done again sooner than its commit is fetched */
-    bool is_mpi;  /* workers are the ranks of one mpirun */
-    bool is_ulfm; /* which outlive the loss of others */
+    uint64_t repeats; /* steps that are done again sooner than their commit is
+                         fetched */
+    bool is_mpi;      /* workers are the ranks of one mpirun */
+    bool is_ulfm;     /* which outlive the loss of others */
     uint64_t launch_timeout_ns; /* for all of them to be at the door */
     int max_deaths; /* of launches at the same step; one more ends the job */
 } rg__plan_config;

@@ -281,14 +281,16 @@ static int count_lacking(const look *l, const rg__proposal *p)
     return n;
 }
 
-/* The step is done again that no rank has reported, if that saves a fetch. */
-static void repeat_step(look *l, const rg__proposal *p)
+/* The steps are done again that no rank has reported, if that saves a fetch:
+ * several, where commits are rarer than steps. */
+static void repeat_steps(look *l, const rg__proposal *p, uint64_t most)
 {
     look before = *l;
     const rg__commit_id reported = find_reported(l);
     before.id = (rg__commit_id){0, 0};
     find_resume(&before, reported);
     if (before.id.generation != 0 && rg__same_commit(before.id, reported) &&
+        l->id.step - before.id.step <= most &&
         count_lacking(&before, p) < count_lacking(l, p))
         *l = before;
 }
@@ -387,14 +389,14 @@ static rg_status find_copies(const look *l, const rg__proposal *p,
 }
 
 rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
-                            bool repeats, rg__line *line)
+                            uint64_t repeats, rg__line *line)
 {
     look l = {.s = snap, .generation = p->generation};
     rg_status st = find_sources(&l);
     if (st == RG_OK)
         find_resume(&l, NEVER);
-    if (st == RG_OK && repeats)
-        repeat_step(&l, p);
+    if (st == RG_OK)
+        repeat_steps(&l, p, repeats);
     line->resume = l.id;
     if (l.id.generation != 0)
         st = find_copies(&l, p, line);

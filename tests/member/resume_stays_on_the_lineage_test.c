@@ -56,17 +56,23 @@ static const rg__member_id three[] = {{1, 0, 1}, {2, 0, 1}, {3, 0, 1}};
 
 /* b lacks what the others hold, so no rank can have reported that; in world 2,
  * which resumed from 1.3. */
-static void begin_short_steps(job *j, const rg__commit_id *b, int n)
+static void begin_with(job *j, rg__commit_id newest, const rg__commit_id *b,
+                       int n)
 {
-    const rg__commit_id a[] = {{2, 5}, {2, 6}};
+    const rg__commit_id a[] = {{2, 5}, newest};
     job_of_three(j);
-    j->config.repeats = true;
+    j->config.repeats = 2;
     job_decided(j, 1, three, 3, none);
     job_decided(j, 2, three, 3, (rg__commit_id){1, 3});
     job_proposed(j, 3, three, 3, false);
     job_ack(j, 3, "a", a, 2);
     job_ack(j, 3, "c", a, 2);
     job_ack(j, 3, "b", b, n);
+}
+
+static void begin_short_steps(job *j, const rg__commit_id *b, int n)
+{
+    begin_with(j, (rg__commit_id){2, 6}, b, n);
 }
 
 static void a_short_step_is_done_again_and_nothing_fetched(void)
@@ -78,7 +84,7 @@ static void a_short_step_is_done_again_and_nothing_fetched(void)
     check_decision(&j, (rg__commit_id){2, 5}, 0);
     job_end(&j);
     begin_short_steps(&j, b, 2);
-    j.config.repeats = false; /* 2.6 comes sooner than it is computed */
+    j.config.repeats = 0; /* 2.6 comes sooner than it is computed */
     check_decision(&j, (rg__commit_id){2, 6}, 1);
     job_end(&j);
     begin_short_steps(&j, newest, 1); /* all have it: it may be reported */
@@ -86,6 +92,21 @@ static void a_short_step_is_done_again_and_nothing_fetched(void)
     job_end(&j);
     begin_short_steps(&j, off, 1); /* 1.3 is in no vault */
     check_decision(&j, (rg__commit_id){2, 6}, 1);
+    job_end(&j);
+}
+
+/* Where commits are rarer than steps. */
+static void no_more_steps_are_done_again_than_a_fetch_takes(void)
+{
+    const rg__commit_id newest = {2, 9}, b[] = {{2, 5}};
+    job j;
+    begin_with(&j, newest, b, 1);
+    j.config.repeats = 4;
+    check_decision(&j, b[0], 0);
+    job_end(&j);
+    begin_with(&j, newest, b, 1);
+    j.config.repeats = 3;
+    check_decision(&j, newest, 1);
     job_end(&j);
 }
 
@@ -187,6 +208,7 @@ int main(void)
     the_first_has_none();
     the_newest_on_any_host_counts();
     a_short_step_is_done_again_and_nothing_fetched();
+    no_more_steps_are_done_again_than_a_fetch_takes();
     a_vault_that_began_again_says_nothing_of_what_counts();
     what_was_left_behind_does_not_count();
     a_host_without_members_acks_too();

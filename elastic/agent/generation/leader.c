@@ -505,9 +505,9 @@ static bool may_look(const rg__agent *a)
                a->publication->host_revision;
 }
 
-/* A fetch takes a ns for each byte, a step what it takes here; 0: none has
- * ended. */
-static bool is_step_short(const rg__agent *a)
+/* So many take no longer than a fetch, which takes a ns for each byte; a step
+ * takes what it takes here, if any has ended. */
+static uint64_t count_short_steps(const rg__agent *a)
 {
     uint64_t took = 0, bytes = 0;
     for (int i = 0; i < a->params->slots; i++)
@@ -518,7 +518,7 @@ static bool is_step_short(const rg__agent *a)
     for (int i = 0; i < a->store->buffers; i++)
         if (!a->store->buffer[i].is_sharded)
             bytes += a->store->buffer[i].bytes;
-    return took != 0 && took < bytes;
+    return took != 0 ? bytes / took : 0;
 }
 
 void rg__leader_look(void *agent_arg)
@@ -544,7 +544,7 @@ void rg__leader_look(void *agent_arg)
         .comeback_ns = a->params->grace_ms * RG__MS,
         .lost = lost,
         .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
-        .repeats = is_step_short(a),
+        .repeats = count_short_steps(a),
         .is_mpi = a->params->is_mpi,
         .is_ulfm = a->params->is_ulfm,
         .launch_timeout_ns = a->params->launch_timeout_ms * RG__MS,
