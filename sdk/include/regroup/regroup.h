@@ -4,7 +4,7 @@
  *            says otherwise; one rg_state belongs to one thread at a time.
  * Ownership: what a function named create returns is owned by the caller and
  *            given back to the matching destroy; pointers returned by other
- *            functions are borrowed and say until when.
+ *            functions are borrowed; the comments say until when.
  * Units:     sizes in bytes, counts in elements, times in the unit that ends
  *            the name (timeout_ms).
  *
@@ -12,9 +12,9 @@
  * what the caller should do (rg_status_advice) come from one table below.
  * Outputs end in _p and are written only with RG_OK.
  *
- * Profilers: each function is also there as prg_x, as PMPI_X beside MPI_X. A
- * tool that is linked before this library, or preloaded, defines rg_allreduce,
- * and calls what it has declared as extern __typeof__(rg_allreduce)
+ * Profilers: each function rg_x also has the name prg_x, as MPI_X has PMPI_X. A
+ * tool that is linked before this library, or preloaded, defines rg_allreduce
+ * and calls prg_allreduce, which it declares by extern __typeof__(rg_allreduce)
  * prg_allreduce. It sees the program's calls, and none of the library's own.
  */
 #ifndef REGROUP_H
@@ -97,17 +97,15 @@ RG_API const char *rg_status_name(rg_status status);
 /* What the caller should do about a status. */
 RG_API rg_advice rg_status_advice(rg_status status);
 
-/* What main returns for the status of rg_run: 0 also for a worker that was
- * asked to leave, since nothing has gone wrong; 1 for other errors. */
+/* What main should return for the status of rg_run: 1 for an error, else 0; 0
+ * also for a worker that was asked to leave, since nothing has gone wrong. */
 RG_API int rg_exit_code(rg_status status);
 
-/* The sentence behind the last status of this thread that was an error:
- * object, action, cause, remedy. Never NULL; borrowed until the thread's next
- * call into Regroup. */
+/* The sentence that explains this thread's last error: object, action, cause,
+ * remedy. Never NULL; borrowed until the thread's next call into Regroup. */
 RG_API const char *rg_last_error(void);
 
-/* The version of the library that is loaded, as RG_VERSION was when it was
- * built. */
+/* The version of the loaded library: the RG_VERSION with which it was built. */
 RG_API const char *rg_version(void);
 
 /* --------------------------------------------------------------- context */
@@ -119,8 +117,8 @@ typedef struct rg_state rg_state;
 typedef struct rg_sampler rg_sampler;
 
 /* Parameters of rg_init. Every params struct starts with its own size,
- * sizeof(struct) as the caller compiled it; the rest zeroed means defaults, and
- * NULL means all defaults. */
+ * sizeof(struct) as the caller compiled it; a field that is zero has its
+ * default, and NULL means all defaults. */
 typedef struct rg_params {
     size_t size;
     int elastic; /* 0: static, the world forms in rg_init and the first failure
@@ -139,17 +137,18 @@ typedef struct rg_params {
  * srun says "several tasks" and there is no agent.
  *
  * A process has one world and one context. A program and libraries inside it
- * may each call rg_init, from any thread: all get the same context, the first
- * one forms the world, and each calls rg_finalize once, of which the last one
- * leaves. A library gives NULL for params and takes what there is; ERR_INVALID:
- * params differ from those of the first call, or the last rg_finalize was
- * called. Operations on the world match in start order, whichever part of the
- * program starts them, so a library makes a set of its own. */
+ * may each call rg_init, from any thread: all get the same context, and the
+ * first one forms the world. Each calls rg_finalize once, and the last of these
+ * calls leaves. A library passes NULL for params and takes the context as it
+ * is. ERR_INVALID: params differ from those of the first call, or the last
+ * rg_finalize has been called. Operations on the world match in start order,
+ * whichever part of the program starts them, so a library makes a set of its
+ * own. */
 RG_API rg_status rg_init(const rg_params *params, rg_ctx **ctx_p);
 
-/* Leave Regroup and free the context, its sets and its rg_alloc memory, unless
- * other parts of this process have called rg_init, too: the last call does;
- * local.
+/* Leave Regroup and free the context, its sets and its rg_alloc memory; local.
+ * If several parts of this process have called rg_init, only the last
+ * rg_finalize does so.
  * Requests in flight are aborted, and threads that wait for one return; no
  * other call may be under way. A rank that waits for one that has left gets
  * ERR_PEER_LOST; over MPI only with REGROUP_CHECK=late (regroup_mpi.h). ctx may
@@ -167,8 +166,9 @@ RG_API rg_status rg_finalize(rg_ctx *ctx);
  *               no rank yet. Skip what the first workers do before rg_run,
  *               collectives above all, and call rg_run.
  *
- * A worker that comes between the two waits for the first commit. When the
- * first generation breaks before that commit, all of its workers are killed
+ * A worker that comes after the first generation has begun, and before the
+ * first commit, waits for that commit. When the first generation breaks before
+ * that commit, all its workers are killed
  * and started again together, wherever they are: nothing that they had begun
  * counts, and this call forms the first world again. Write a download to
  * another name, and rename it when it is complete. Only a worker that died
@@ -194,8 +194,8 @@ RG_API int rg_local_size(const rg_ctx *ctx);
 RG_API int rg_host_index(const rg_ctx *ctx);
 RG_API int rg_host_count(const rg_ctx *ctx);
 
-/* The slot on this host, known from rg_init on and kept for life: pin a GPU by
- * it, since local ranks shift and slots don't. Without an agent: the local
+/* The slot on this host, known from rg_init on and kept for life: choose a GPU
+ * by it, since local ranks shift and slots don't. Without an agent: the local
  * rank. */
 RG_API int rg_slot(const rg_ctx *ctx);
 
@@ -224,9 +224,9 @@ typedef struct rg_set_params {
     int keep; /* 1: when members are lost the set shrinks to those that live, in
                  their order, instead of ending; it ends with the last one */
     int unused;       /* never read: padding of older programs */
-    rg_memory memory; /* RG_DEVICE: it is connected for device memory when it is
-                         made, and again in each generation before fn runs;
-                         else by its first operation on device memory */
+    rg_memory memory; /* RG_DEVICE: the set is connected for device memory when
+                         it is made, and again in each generation before fn
+                         runs; else by its first operation on device memory */
 } rg_set_params;
 
 /* Make a set of n world ranks, in the caller's order. Collective over the
@@ -267,7 +267,7 @@ typedef int (*rg_color_fn)(rg_ctx *ctx, void *arg);
  * with RG_NO_COLOR gets a set of which it is not a member. Collective over the
  * world. The rule is applied again in every generation, before anything else
  * happens in it, so the set never ends: handle, id and name stay, and members
- * may change. All colours of the rule have the same id and name. arg is
+ * may change. The sets of all colours have the same id and name. arg is
  * borrowed until rg_set_destroy. As with rg_set_create, a name lets fn run from
  * its top, and the rule may be declared before rg_run; a newcomer then has the
  * set from the start, otherwise it joins the rule when it makes this call.
@@ -277,11 +277,11 @@ RG_API rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
 
 /* Make sets once: workers of equal colour form one set, in the order of their
  * keys, and of their world ranks where keys are equal. Collective over the
- * world. The result is a set like one of rg_set_create: the set of a colour
+ * world. The result is a set as rg_set_create makes it: the set of a colour
  * ends with a lost member, or shrinks, while those of other colours go on. It
  * is found again by its name if colours and keys give it the same members.
  * ERR_INVALID: before rg_run, or a set of this name lives with other members on
- * some rank; give that one back first. */
+ * some rank; destroy that set first. */
 RG_API rg_status rg_set_split(rg_ctx *ctx, int color, int key,
                               const rg_set_params *params, rg_set **set_p);
 
@@ -291,7 +291,7 @@ RG_API rg_status rg_set_split(rg_ctx *ctx, int color, int key,
 RG_API rg_status rg_set_destroy(rg_set *set);
 
 /* The caller's rank in the set (-1: not a member, or the set has ended), and
- * the set's size, id and name. For a set that is declared and not yet made:
+ * the set's size, id and name. For a set that is declared but not yet made:
  * -1, 0, 0, and its name or "". */
 RG_API int rg_set_rank(const rg_set *set);
 RG_API int rg_set_size(const rg_set *set);
@@ -381,11 +381,11 @@ typedef struct rg_f64_f64 {
  *   BAND BOR BXOR   yes        -        yes                                -
  *   MINLOC MAXLOC   -          -        -                                  yes
  *
- * MINLOC and MAXLOC give the pair with the least or the greatest value, and of
- * equal values the one with the lowest index. A value that is NaN comes before
- * all that are not, for both, so it's found on all ranks, and where; in sets of
- * more than 64 members over MPI it is as MPI has it. Pairs take no scale; those
- * in device memory are ERR_UNSUPPORTED.
+ * MINLOC and MAXLOC give the pair with the least or the greatest value, and
+ * among equal values the one with the lowest index. Both prefer a NaN to any
+ * number, so all ranks learn that there is one, and where; in sets of more than
+ * 64 members over MPI, MPI decides about NaN. Pairs take no scale; pairs in
+ * device memory are ERR_UNSUPPORTED.
  *
  * AVG is the sum divided by the size of the set; integers are truncated. Sums
  * and products of integers wrap. All ranks get equal bits; MIN and MAX of
@@ -428,20 +428,21 @@ typedef struct rg_op_params {
     double postscale; /* likewise, of the result (after AVG's division) */
     uint64_t tag; /* the program's own, such as a step or the hash of a name;
                      compared like the count: ERR_MISMATCH where it differs. A
-                     message goes to the receive with an equal one */
+                     message goes to the receive with an equal tag */
     rg_memory memory; /* of send and recv; the same on all ranks */
     void *stream;     /* RG_DEVICE: the CUstream or cudaStream_t that the
                          operation runs in (regroup_cuda.h); NULL: the default
                          stream */
 } rg_op_params;
 
-/* A function that ends in _start starts a collective on a set, and rg_wait ends
- * it; the form without _start does both, and is not for groups. Collective over
- * the set's members; operations on one set match in start order, as in MPI and
- * NCCL. Every operation makes progress without its caller, and no set waits for
- * another. Buffers belong to the library until the request has completed;
- * arrays of counts and places are copied. The request belongs to the generation
- * that started it. Counts and places are in elements, and may exceed 2^31.
+/* A function whose name ends in _start starts a collective on a set, and
+ * rg_wait ends it; the form without _start does both, and is not for groups.
+ * Collective over the set's members; operations on one set match in start
+ * order, as in MPI and NCCL. Every operation makes progress without its caller,
+ * and no set waits for another. Buffers belong to the library until the request
+ * has completed; arrays of counts and places are copied. The request belongs to
+ * the generation that started it. Counts and places are in elements, and may
+ * exceed 2^31.
  *
  * In place: send == recv where both have equal length (allreduce, reduce,
  * alltoall with equal counts and places); else send is this rank's own part of
@@ -450,8 +451,8 @@ typedef struct rg_op_params {
  * it sends the data at the start of recv, and moves them to their part. Other
  * overlaps are ERR_INVALID.
  *
- * Arrays of places (where a rank's part begins) may be NULL: parts then lie one
- * behind the other in rank order. Parts of one recv must not overlap.
+ * Arrays of places (where a rank's part begins) may be NULL: parts then follow
+ * each other in rank order. Parts of one recv must not overlap.
  *
  * Unknown sizes: rg_allgather of one U64 count before an allgatherv, and
  * rg_alltoall of the counts before an alltoallv, tell every rank what it will
@@ -459,11 +460,11 @@ typedef struct rg_op_params {
  * before a scatterv likewise, and rg_broadcast of a count before a broadcast.
  *
  * ERR_INVALID: there is no generation yet (call it inside rg_run's fn), a NULL
- * buffer with count > 0, an unknown type, or an op that the type does not have;
- * returned at once. So is ERR_MEMORY. A call that is refused on one rank counts
- * as an operation there: the other members, which have started theirs, do not
- * wait for it but get ERR_MISMATCH, which names the rank and its status. On
- * device memory (NCCL) they do wait, until their deadline.
+ * buffer with count > 0, an unknown type, or an op that the type does not have.
+ * ERR_INVALID and ERR_MEMORY are returned at once. A call that is refused on
+ * one rank counts as an operation there: the other members, which have started
+ * theirs, do not wait for it but get ERR_MISMATCH, which names the rank and its
+ * status. On device memory (NCCL) they do wait, until their deadline.
  * ERR_MISMATCH: members started different operations, one rank's call was
  * refused, or one rank sends another count than its peer receives; every member
  * gets it, no byte was written, and the set stays usable.
@@ -478,10 +479,10 @@ typedef struct rg_op_params {
  * others on the set end with ERR_TIMEOUT here, this rank can't use the set any
  * more, and its peers wait until their own deadlines.
  * After ERR_TIMEOUT the buffers belong to the library until rg_finalize. Over
- * MPI, where a nonblocking operation can't be taken back, they belong to it
- * until MPI_Finalize; so do the buffers of operations in flight when their set
- * or the context is given back, and of those that end with ERR_MISMATCH by
- * REGROUP_CHECK=late (regroup_mpi.h). */
+ * MPI, where a nonblocking operation can't be cancelled, they belong to the
+ * library until MPI_Finalize; so do the buffers of operations in flight when
+ * their set or the context is given back, and of those that end with
+ * ERR_MISMATCH under REGROUP_CHECK=late (regroup_mpi.h). */
 
 /* Reduce count elements of every rank; every rank receives the result. */
 RG_API rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
@@ -503,7 +504,7 @@ RG_API rg_status rg_reduce_scatter_start(rg_set *set, const void *send,
                                          rg_req **req_p);
 
 /* Reduce, and cut the result into parts of any sizes: counts[r] elements for
- * rank r; send holds all of them, one part behind the other. counts has the
+ * rank r; send holds all of them, one part after the other. counts has the
  * set's size and is equal on all ranks. */
 RG_API rg_status rg_reduce_scatterv_start(rg_set *set, const void *send,
                                           void *recv, const uint64_t *counts,
@@ -541,8 +542,8 @@ RG_API rg_status rg_gather_start(rg_set *set, const void *send, void *recv,
                                  const rg_op_params *params, rg_req **req_p);
 
 /* Bring parts of any sizes together at the root. This rank gives count
- * elements; at the root counts[r] of rank r come to places[r]. Elsewhere recv,
- * counts and places are not used. */
+ * elements; at the root counts[r] elements from rank r are stored at places[r].
+ * Elsewhere recv, counts and places are not used. */
 RG_API rg_status rg_gatherv_start(rg_set *set, const void *send, uint64_t count,
                                   void *recv, const uint64_t *counts,
                                   const uint64_t *places, rg_type type,
@@ -556,8 +557,8 @@ RG_API rg_status rg_scatter_start(rg_set *set, const void *send, void *recv,
                                   const rg_op_params *params, rg_req **req_p);
 
 /* Deal the root's data out in parts of any sizes. This rank gets count
- * elements; at the root counts[r] for rank r are at places[r]. Elsewhere send,
- * counts and places are not used. */
+ * elements; at the root the counts[r] elements for rank r begin at places[r].
+ * Elsewhere send, counts and places are not used. */
 RG_API rg_status rg_scatterv_start(rg_set *set, const void *send,
                                    const uint64_t *counts,
                                    const uint64_t *places, void *recv,
@@ -571,7 +572,8 @@ RG_API rg_status rg_alltoall_start(rg_set *set, const void *send, void *recv,
                                    const rg_op_params *params, rg_req **req_p);
 
 /* Exchange parts of any sizes between all ranks, with counts and places for
- * each rank. As many elements as rank a sends to rank b, b receives from a. */
+ * each rank. Rank b must receive from rank a as many elements as a sends to
+ * b. */
 RG_API rg_status rg_alltoallv_start(rg_set *set, const void *send,
                                     const uint64_t *send_counts,
                                     const uint64_t *send_places, void *recv,
@@ -579,7 +581,8 @@ RG_API rg_status rg_alltoallv_start(rg_set *set, const void *send,
                                     const uint64_t *recv_places, rg_type type,
                                     const rg_op_params *params, rg_req **req_p);
 
-/* Wait for all members: it completes once every member has started it. */
+/* Wait for all members: the barrier completes once every member has started
+ * it. */
 RG_API rg_status rg_barrier_start(rg_set *set, const rg_op_params *params,
                                   rg_req **req_p);
 
@@ -590,33 +593,33 @@ RG_API rg_status rg_barrier_start(rg_set *set, const rg_op_params *params,
  * the same on all ranks; the highest one if several joined at once.
  * While a rank has joined, any collective but an allreduce on the set returns
  * ERR_MISMATCH to the ranks that started it, and the join goes on; in a group
- * the operations behind it get the same, but not those that run as one with an
+ * the operations after it get the same, except those that run as one with an
  * allreduce before it. Prescale is allowed with SUM and AVG only
  * (ERR_UNSUPPORTED). */
 RG_API rg_status rg_join_start(rg_set *set, int *last_p,
                                const rg_op_params *params, rg_req **req_p);
 
-/* A message from this rank to rank `peer` of the set, and the receive that it
- * is for: count elements, or room for so many. Only the two take part. They
- * match by set, peer and tag (params->tag; both sides give equal ones), and
- * messages with equal ones arrive in the order of their starts. A rank may have
- * many in flight, and send to itself. None waits for a collective of the set,
- * or for a message with another tag.
+/* Send count elements to rank `peer` of the set, or receive at most count
+ * elements from it. Only the two ranks take part. A message and a receive match
+ * by set, peer and tag (params->tag, equal on both sides); messages of one set,
+ * peer and tag arrive in the order of their starts. A rank may have many
+ * messages in flight, and send to itself. No message waits for a collective of
+ * the set, or for a message with another tag.
  *
  * A send has completed when data may be used again. A message of at most 8 KiB
  * may still be on its way then, and no receive needs to have been started: the
  * receiver keeps up to 32 KiB of such messages from each sender, a message
- * counting 32 bytes more than its data. A longer one, and one beyond that,
- * waits for its receive; so two ranks that send to each other first, and
- * receive then, must use rg_send_start. The first message to a rank of another
- * host also waits until that rank starts or waits for any operation.
+ * counting 32 bytes more than its data. A longer message, or one beyond those
+ * 32 KiB, waits for its receive; so two ranks that send to each other first,
+ * and receive then, must use rg_send_start. The first message to a rank of
+ * another host also waits until that rank starts or waits for any operation.
  *
- * *count_p (may be NULL) is the number of elements that have come, at most
- * count. ERR_MISMATCH, at the receiver only: the message is longer than its
- * room, or of another type; nothing was written, and the message is gone.
- * ERR_PEER_LOST also when the peer leaves. ERR_UNSUPPORTED: device memory.
- * ERR_INVALID: no such rank, or in an open group. A message that is not
- * received before its generation ends, or its set is destroyed, is thrown away.
+ * *count_p (may be NULL) is the number of elements that arrived, at most count.
+ * ERR_MISMATCH, at the receiver only: the message is longer than count, or of
+ * another type; nothing was written, and the message is gone. ERR_PEER_LOST
+ * also when the peer leaves. ERR_UNSUPPORTED: device memory. ERR_INVALID: no
+ * such rank, or in an open group. A message that is not received before its
+ * generation ends, or its set is destroyed, is thrown away.
  */
 RG_API rg_status rg_send_start(rg_set *set, const void *data, uint64_t count,
                                rg_type type, int peer,
@@ -658,7 +661,7 @@ RG_API rg_status rg_test(rg_req **req_p);
 RG_API rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms);
 
 /* The blocking forms: start, and wait without limit. With a group open on this
- * thread: ERR_INVALID, and the group is as it was. */
+ * thread: ERR_INVALID, and the group fails. */
 RG_API rg_status rg_allreduce(rg_set *set, const void *send, void *recv,
                               uint64_t count, rg_type type, rg_op op);
 RG_API rg_status rg_reduce(rg_set *set, const void *send, void *recv,
@@ -706,9 +709,9 @@ RG_API rg_status rg_free(rg_ctx *ctx, void *p);
 /* Let collectives read a buffer of the program's own memory in place, as they
  * do rg_alloc memory: its whole pages become shared memory at the same address,
  * with the same contents. Operations on any part of it gain from 8 KiB on,
- * between workers of one host; where none can map it (a world of one, transport
- * mpi without an agent), and below 64 KiB, it stays as it is, and the call
- * succeeds. Local.
+ * between workers of one host; if no other worker can map it (a world of one,
+ * transport mpi without an agent), or it is below 64 KiB, it stays as it is and
+ * the call succeeds. Local.
  *
  * The buffer is borrowed until rg_unregister or rg_finalize, and kept through
  * generations. During this call and rg_unregister no operation may be in flight
@@ -749,12 +752,12 @@ RG_API rg_status rg_unregister(rg_ctx *ctx, void *p);
  * of its tensors are ready and the buckets before it have started. In the first
  * step the last tensor comes first. The order in which rank 0 of the set then
  * had its tensors ready is the plan that all ranks follow from the next step
- * on. It is made again in each generation, and when rank 0 has had another
- * order, always the same, in eight steps in a row. */
+ * on. The plan is made again in each generation, and when rank 0 has had one
+ * and the same other order in eight steps in a row. */
 
 typedef struct rg_reducer rg_reducer;
 
-/* What tensors of F32 and F64 are between ranks; other types travel as they
+/* How tensors of F32 and F64 travel between ranks; other types travel as they
  * are. */
 typedef enum rg_compression {
     RG_COMPRESS_NONE,
@@ -771,7 +774,7 @@ typedef struct rg_reducer_params {
     int sum;               /* 1: the sum; 0: the average over the set's size */
     int may_miss;          /* 1: a tensor that is not ready counts as zeros on
                               that rank; 0: all ranks get ERR_INVALID */
-    uint64_t bucket_bytes; /* at most so many in a bucket, one tensor at least;
+    uint64_t bucket_bytes; /* limit of a bucket, which has at least one tensor;
                               0: 4 MiB at first; then what is fastest */
     double scale;          /* of the result, as rg_op_params.postscale; 0: 1 */
     rg_compression compression; /* of all tensors (rg_reducer_compress) */
@@ -784,22 +787,23 @@ typedef struct rg_reducer_params {
     int deterministic;  /* 1: buckets depend on the tensors alone, not on what
                            is measured, nor on the order in which tensors are
                            ready */
-    uint64_t own_bytes; /* a tensor in the program's memory of at least so many
-                           is reduced where it is, others are copied to a
-                           bucket and back; 0: 1 MiB. Registered memory
+    uint64_t own_bytes; /* a tensor of at least this size in the program's
+                           memory is reduced where it is, others are copied to
+                           a bucket and back; 0: 1 MiB. Registered memory
                            (rg_register) gains from 64 KiB on */
 } rg_reducer_params;
 
 /* Make a reducer for a set, which is borrowed until rg_reducer_destroy; local.
  * It may be made before rg_run, and lives through generations: fn runs again
  * from its top, and the next rg_reducer_start_step begins a step in the new
- * one. Only one thread at a time may call its functions, but for
+ * one. Only one thread at a time may call its functions, except for
  * rg_reducer_ready. */
 RG_API rg_status rg_reducer_create(rg_set *set, const rg_reducer_params *params,
                                    rg_reducer **reducer_p);
 
-/* Free it, and the memory of its tensors; before its set is destroyed, and
- * before rg_finalize. A step that has begun is waited for. NULL is allowed. */
+/* Free a reducer and the memory of its tensors, before its set is destroyed and
+ * before rg_finalize. The call waits for a step that has begun. NULL is
+ * allowed. */
 RG_API void rg_reducer_destroy(rg_reducer *reducer);
 
 /* Add a tensor of count elements, before the first step; local, and equal on
@@ -826,18 +830,18 @@ RG_API rg_status rg_reducer_tensor(rg_reducer *reducer, int index,
                                    void **data_p);
 
 /* Begin a step; collective over the set in the first step of a generation, when
- * the lists of tensors are compared: ERR_MISMATCH on all ranks, which names the
+ * the lists of tensors are compared: ERR_MISMATCH, on all ranks, names the
  * first difference. A step of a generation that was left is given up.
  * ERR_INVALID: a step has begun already, or there is no tensor. */
 RG_API rg_status rg_reducer_start_step(rg_reducer *reducer);
 
-/* A tensor has its values for this step, and belongs to the reducer until
- * rg_reducer_finish, which is called when all calls of this have returned (a
- * later one is ERR_INVALID); from any thread, in any order. Where it comes in
- * another order than on other ranks, the set has no other operations until
- * rg_reducer_finish. To accumulate gradients, call it in the last backward
- * only. ERR_INVALID: no step has begun, there is no such tensor, or it was
- * ready before. */
+/* Say that a tensor has its values for this step; from any thread, in any
+ * order. The tensor belongs to the reducer until rg_reducer_finish: call that
+ * when all these calls have returned (a later one is ERR_INVALID). If ranks
+ * make these calls in different orders, start no other operation on the set
+ * until rg_reducer_finish. To accumulate gradients, call it in the last
+ * backward only. ERR_INVALID: no step has begun, there is no such tensor, or it
+ * was ready before. */
 RG_API rg_status rg_reducer_ready(rg_reducer *reducer, int index);
 
 /* End the step: wait until all tensors are reduced; collective over the set.
@@ -852,14 +856,14 @@ typedef struct rg_reducer_info {
     size_t size;
     int tensors, buckets;
     uint64_t steps; /* that have ended well */
-    uint64_t plans; /* that were made, and were another order than before */
+    uint64_t plans; /* that were made, with another order than before */
 } rg_reducer_info;
 
 RG_API rg_status rg_reducer_info_get(const rg_reducer *reducer,
                                      rg_reducer_info *info);
 
 /* Adasum of count elements of every rank, in place: the sum of gradients that
- * are orthogonal, the average of those that are equal, and what lies between
+ * are orthogonal, the average of those that are equal, and something in between
  * for others. Ranks are combined in pairs, then pairs of pairs. For types of
  * floats; halves are computed in float32. Collective over the set, on any
  * number of ranks; equal bits on all. A rank that has joined adds nothing. */
@@ -875,13 +879,13 @@ typedef struct rg_rows {
 } rg_rows;
 
 /* Sparse gradients: add up rows of a table, n of them on this rank (0 is
- * allowed), each of width elements of a type of floats, and of place at[i] in
- * the table. Every rank gets all rows that some rank gave, in rising order of
- * their places and each once: rows of one place are added up in double, in the
- * order of ranks, and rounded once. op is RG_SUM or RG_AVG, which divides by
- * the size of the set. *rows_p is the caller's, for rg_rows_free. Collective
- * over the set; a rank that has joined gives none. ERR_MISMATCH: ranks differ
- * in width or type. ERR_INVALID: on this rank only. */
+ * allowed), each of width elements of a type of floats; row i belongs to place
+ * at[i] of the table. Every rank gets one row for each place that any rank
+ * gave, in rising order: rows of one place are added up in double, in the order
+ * of ranks, and rounded once. op is RG_SUM or RG_AVG, which divides by the size
+ * of the set. *rows_p is the caller's, for rg_rows_free. Collective over the
+ * set; a rank that has joined gives none. ERR_MISMATCH: ranks differ in width
+ * or type. ERR_INVALID: on this rank only. */
 RG_API rg_status rg_allreduce_rows(rg_set *set, const uint64_t *at,
                                    const void *rows, uint64_t n, uint64_t width,
                                    rg_type type, rg_op op, rg_rows **rows_p);
@@ -901,8 +905,8 @@ RG_API rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
                                  rg_state **state_p);
 
 /* Free the state; the registered memory stays the caller's. NULL is allowed.
- * A state that rg_state_resume has filled waits for all ranks, as rg_finalize
- * does after it; the call is collective then. */
+ * For a state that rg_state_resume has filled, the call is collective and waits
+ * for all ranks, as rg_finalize does after it. */
 RG_API void rg_state_destroy(rg_state *state);
 
 /* REPLICATED: every rank holds an equal copy. SHARDED: the buffer is one array,
@@ -915,26 +919,28 @@ typedef enum rg_buffer_kind {
 } rg_buffer_kind;
 
 /* The parts of a LOCAL buffer in a commit or a checkpoint, one for each rank of
- * the world that made it; while rg_redistribute_fn runs. */
+ * the world that made it; valid while rg_redistribute_fn runs. */
 typedef struct rg_parts rg_parts;
 
-/* How many there are, and how large part i is; read n bytes of it, from byte
+/* The number of parts, and the size of part i; read n bytes of it, from byte
  * `begin` on. Local. ERR_INVALID: there is no such part, or it is smaller.
- * ERR_NOT_FOUND: with as many ranks as there were, only part rg_rank is sure to
- * be here. ERR_DAMAGED: a checkpoint's. */
+ * ERR_NOT_FOUND: the part is not here; while the number of ranks is unchanged,
+ * only part rg_rank is sure to be. ERR_DAMAGED: the part of a checkpoint is
+ * damaged. */
 RG_API int rg_parts_count(const rg_parts *parts);
 RG_API rg_status rg_parts_bytes(const rg_parts *parts, int i, size_t *bytes_p);
 RG_API rg_status rg_parts_read(const rg_parts *parts, int i, size_t begin,
                                size_t n, void *to);
 
-/* Fill a LOCAL buffer from parts that are not this rank's as it has registered
- * it: there were another number of ranks, or its size was another one. Give it
- * memory of the right size (rg_state_resize) and fill that, from any parts; the
- * same again when a loss comes before the next commit. Called on the thread of
- * rg_run or rg_state_resume, before memory is used; it calls rg_parts_,
- * rg_state_resize of this buffer, rg_rank and rg_size and nothing else of
- * Regroup. A status other than RG_OK is ERR_REFUSED on all ranks; with
- * ERR_DAMAGED of a checkpoint's part all begin with the checkpoint before. */
+/* Fill a LOCAL buffer from parts that do not fit it as this rank has registered
+ * it: the number of ranks, or the size of its part, was another one. Give the
+ * buffer memory of the right size (rg_state_resize) and fill that from any
+ * parts; likewise again if a loss comes before the next commit. Called on the
+ * thread of rg_run or rg_state_resume, before memory is used; it may call the
+ * rg_parts functions, rg_state_resize of this buffer, rg_rank and rg_size, and
+ * nothing else of Regroup. A status other than RG_OK becomes ERR_REFUSED on all
+ * ranks; with ERR_DAMAGED from a part of a checkpoint, all ranks begin with the
+ * checkpoint before it. */
 typedef rg_status (*rg_redistribute_fn)(rg_state *state, const rg_parts *parts,
                                         void *arg);
 
@@ -958,8 +964,8 @@ typedef struct rg_buffer_params {
 /* Register memory, and reserve room for it in the host's vault: twice
  * `bytes`, once per host. data is borrowed until rg_state_destroy; name is
  * copied, and has at most 63 bytes. Local, but every worker of the job
- * registers the same buffers in the same order: the host of a worker that does
- * not leaves the job with 78 when that worker calls rg_run.
+ * registers the same buffers in the same order: if a worker does not, its host
+ * leaves the job with 78 when that worker calls rg_run.
  *
  * A SHARDED buffer has `bytes` bytes in all, and data has room for all of them
  * on every rank, but only the rank's own shard counts. Regroup never touches
@@ -979,29 +985,29 @@ typedef struct rg_buffer_params {
  * them. A host that can't hold its part leaves the job and says why.
  *
  * A LOCAL buffer has `bytes` bytes on this rank, 0 to 256 GiB; other ranks may
- * have more or fewer. What a commit has of rank r is what rank r gets from it,
- * wherever that rank is then: a survivor that keeps its rank keeps its memory,
- * and a newcomer gets the part of the rank that it takes over. Where ranks have
- * closed up, parts stay with the ranks. With another number of ranks, or
- * another size than the part's, `redistribute` fills the buffer; without it the
- * commit is refused on all ranks (ERR_REFUSED, which names both numbers).
- * Before commit 0 each rank's own memory counts. Names, replicas and the order
- * of buffers are equal on all ranks, and so is whether there is a function;
- * replicas and --max are as with SHARDED ones.
+ * have more or fewer. Rank r gets from a commit what rank r had in it, wherever
+ * that rank is then: a survivor that keeps its rank keeps its memory, and a
+ * newcomer gets the part of the rank that it takes over. If ranks have closed
+ * up, parts stay with the ranks. If the number of ranks has changed, or the
+ * buffer's size is not the part's, `redistribute` fills the buffer; without
+ * that function the commit is refused on all ranks (ERR_REFUSED, which names
+ * both numbers). Before commit 0 each rank's own memory counts. Names, replicas
+ * and the order of buffers are equal on all ranks, and all of them or none have
+ * the function; replicas and --max are as with SHARDED ones.
  *
- * ERR_INVALID: the name is registered already, inside rg_run or behind
- * rg_state_resume, bytes is 0 and it is not LOCAL, or another worker of this
- * host registered the name with another size or kind.
+ * ERR_INVALID: the name is registered already, the call comes inside rg_run or
+ * after rg_state_resume, bytes is 0 and the buffer is not LOCAL, or another
+ * worker of this host registered the name with another size or kind.
  * ERR_MEMORY: the vault has no room; the sentence says how much is missing. */
 RG_API rg_status rg_state_add(rg_state *state, const char *name, void *data,
                               size_t bytes, const rg_buffer_params *params);
 
-/* A LOCAL buffer is somewhere else, or of another size, from the next commit
- * on; data as in rg_state_add. Local, at any time between two commits, and in
- * rg_redistribute_fn, there of its buffer alone. A program that calls it needs
- * `redistribute`: a commit of before may have another size. ERR_INVALID: no
- * such LOCAL buffer, or another is redistributed. ERR_MEMORY: the vault has no
- * room, and the buffer stays what it was. */
+/* Move a LOCAL buffer, or change its size, from the next commit on; data as in
+ * rg_state_add. Local, at any time between two commits, and in
+ * rg_redistribute_fn, there for its own buffer only. A program that calls this
+ * needs `redistribute`: an earlier commit may have another size. ERR_INVALID:
+ * no such LOCAL buffer, or another one is being redistributed. ERR_MEMORY: the
+ * vault has no room, and the buffer stays as it was. */
 RG_API rg_status rg_state_resize(rg_state *state, const char *name, void *data,
                                  size_t bytes);
 
@@ -1049,9 +1055,10 @@ RG_API rg_status rg_state_on_commit(rg_state *state, rg_commit_fn fn,
  * strict: a difference is ERR_MISMATCH on all ranks, and nothing is saved. */
 RG_API rg_status rg_state_commit(rg_state *state);
 
-/* End the step without saving it: collective over the world, inside fn. Where
- * a change of membership was announced this saves as rg_state_commit does and
- * returns ERR_HOSTS_CHANGED, so that an announced change rolls nothing back. */
+/* End the step without saving it: collective over the world, inside fn. If a
+ * change of membership was announced, this call saves as rg_state_commit does
+ * and returns ERR_HOSTS_CHANGED, so that an announced change rolls nothing
+ * back. */
 RG_API rg_status rg_step_end(rg_state *state);
 
 /* A number of the step that is under way, such as its loss: the next
@@ -1061,9 +1068,9 @@ RG_API rg_status rg_step_end(rg_state *state);
  * ranks give the same metrics in the same order in each step, or its end is
  * ERR_MISMATCH. A name has 1 to 63 letters, digits and _ . - / ; a second value
  * of a name in a step replaces the first, and a step has at most 64. What is
- * given after the last step's end is dropped. A step that was rolled back
- * stands in the files only as it was done again. ERR_INVALID: outside of fn,
- * another op or a bad name, or a 65th. */
+ * given after the last step's end is dropped. Of a step that was rolled back,
+ * the files show only the repetition. ERR_INVALID: outside of fn, another op or
+ * a bad name, or a 65th. */
 RG_API rg_status rg_metric(rg_state *state, const char *name, double value,
                            rg_op op);
 
@@ -1102,10 +1109,10 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * ERR_ASKED_TO_LEAVE: an operator stops the job, or this host is drained; or
  * the job was done before this worker, such as a spare, got a place in it.
  * Calls inside fn return it, then rg_run does. A worker that is still in fn
- * after 2 s gets SIGTERM. One that has returned gets no signal before its time
- * is over, then SIGKILL: that is after 5 s, when a host is drained not before
- * --deadline (30 s by default). `return rg_exit_code(st);` ends main with 0
- * here.
+ * after 2 s gets SIGTERM. A worker that has returned gets no signal until its
+ * time is over, and then SIGKILL: after 5 s, or, if its host is drained, not
+ * before --deadline (30 s by default). `return rg_exit_code(st);` ends main
+ * with 0 here.
  *
  * Any other status is the first one of fn or of Regroup whose advice is FIX or
  * ABORT. This worker has left the job then, and the others go on without it;
@@ -1119,7 +1126,7 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * ERR_INVALID: the program is static, rg_run is running already or has run in
  * this process, or fn has left ten times without a step for a reason that no
  * other rank knows, such as a status kept from an earlier generation.
- * ERR_SYSTEM: this process has no key for thread-specific data left. */
+ * ERR_SYSTEM: no key for thread-specific data is left in this process. */
 RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
 
 /* rg_run as a loop of the program's own, whose body stands in the place of fn:
@@ -1163,41 +1170,41 @@ RG_API int rg_next(rg_state *state, rg_status *st_p);
  * is one directory that all of them see; with sharded buffers each host writes
  * its shards into a file of its own beside the first. */
 
-/* For programs without fn, the ranks of `regroup run --mpi`: after the
- * rg_state_add calls, fill registered memory with the newest commit of the
- * launches before this one, or else with the newest checkpoint of
- * --checkpoint-dir; *step_p is its step. Then rg_state_commit, rg_step_end and
- * rg_state_save may be called, outside of any fn. Collective over the world,
- * once; under --mpi=ulfm again after each loss: it then waits for the world of
- * those that are left, in which they go on. The work is done when all ranks
- * have called rg_finalize, which waits for them here.
+/* For programs without fn (the ranks of `regroup run --mpi`): after the
+ * rg_state_add calls, fill registered memory with the newest commit of earlier
+ * launches, or else with the newest checkpoint of --checkpoint-dir; *step_p is
+ * its step. Then rg_state_commit, rg_step_end and rg_state_save may be called,
+ * outside of any fn. Collective over the world, once; under --mpi=ulfm again
+ * after each loss: it then waits for the world of the remaining ranks, in which
+ * they go on. The work is done when all ranks have called rg_finalize, which
+ * waits for them here.
  *
  * ERR_NOT_FOUND: no step was committed: *step_p is 0, registered memory is
  * rank 0's, and the program begins. ERR_HOSTS_CHANGED from a later commit: the
  * step is saved, and this launch ends: clean up, and end the process.
  * ERR_PEER_LOST, here or later: this process is ended, and the next launch
- * resumes; under --mpi=ulfm only later: call it again. ERR_MISMATCH: ranks have
- * registered different buffers. ERR_INVALID: it was called before, or this
- * process is no rank of such a job. */
+ * resumes; under --mpi=ulfm it comes only later: call rg_state_resume again.
+ * ERR_MISMATCH: ranks have registered different buffers. ERR_INVALID: it was
+ * called before, or this process is no rank of such a job. */
 RG_API rg_status rg_state_resume(rg_state *state, uint64_t *step_p);
 
 /* Fill registered memory and the step from a checkpoint, before rg_run, on
  * every rank: the newest whole one in a directory, or the one in a file. path
  * NULL: the directory of --checkpoint-dir. Buffers must be registered as they
- * were when it was written, in any order. Of a sharded buffer each rank gets
- * its shard in rg_run, when it has a rank; if one is damaged, all ranks begin
- * with the checkpoint before: inside fn rg_state_step says which step it is.
+ * were when it was written, in any order. Each rank gets its shard of a sharded
+ * buffer in rg_run, once it has a rank; if a shard is damaged, all ranks begin
+ * with the checkpoint before, and inside fn rg_state_step tells its step.
  *
- * In a job that has a commit a newcomer reads no data, since rg_run brings its
- * memory to that commit: this returns ERR_NOT_FOUND at once, and rg_last_error
- * says why. Only where no host with a commit is left does rg_run read the
- * checkpoint after all, on one rank.
+ * In a job that has a commit, a newcomer reads no data, since rg_run brings its
+ * memory to that commit: this call returns ERR_NOT_FOUND at once, and
+ * rg_last_error says why. Only if no host with a commit is left does rg_run
+ * read the checkpoint, on one rank.
  *
  * ERR_NOT_FOUND: there is none, or no directory was named: start at the
  * beginning; or the job has a commit. ERR_INVALID: other buffers or sizes are
  * registered, a newer Regroup or a machine of the other byte order wrote it, or
- * rg_run has begun. ERR_DAMAGED: there is no whole one. ERR_SYSTEM: it can't be
- * read. Registered memory changes with RG_OK only, unless the file changes
+ * rg_run has begun. ERR_DAMAGED: no checkpoint is whole. ERR_SYSTEM: it can't
+ * be read. Registered memory changes with RG_OK only, unless the file changes
  * meanwhile. */
 RG_API rg_status rg_state_load(rg_state *state, const char *path,
                                uint64_t *step_p);
@@ -1209,14 +1216,14 @@ typedef struct rg_save_params {
                  --checkpoint-keep of the job, 2 by default */
 } rg_save_params;
 
-/* rg_state_commit, and the commit becomes a checkpoint: collective over the
- * world, inside fn, with equal arguments. Returns when the commit counts and
- * the agent of rank 0's host has been asked; without an agent, when it is
- * written. A newer request replaces one that still waits; with sharded buffers
- * a request is dropped if its commit leaves the vault before. dir NULL: the
- * directory of --checkpoint-dir; without one this is rg_state_commit and a
- * warning. A disk that fails costs the checkpoint and a warning, never the
- * training. */
+/* Commit as rg_state_commit does, and make the commit a checkpoint: collective
+ * over the world, inside fn, with equal arguments. Returns when the commit
+ * counts and the agent of rank 0's host has been asked to write it; without an
+ * agent, when it is written. A newer request replaces one that still waits;
+ * with sharded buffers a request is dropped if its commit leaves the vault
+ * before it is written. dir NULL: the directory of --checkpoint-dir; without
+ * one this is rg_state_commit and a warning. A disk that fails costs the
+ * checkpoint and a warning, never the training. */
 RG_API rg_status rg_state_save(rg_state *state, const char *dir,
                                const rg_save_params *params);
 
@@ -1262,9 +1269,9 @@ RG_API uint64_t rg_sampler_steps(const rg_sampler *sampler);
 /* Sample indices in the global batch of this step, over all ranks. */
 RG_API uint64_t rg_sampler_batch_size(const rg_sampler *sampler, uint64_t step);
 
-/* The sample indices that rank of size takes in step of epoch: *n_p of them,
- * possibly 0, borrowed until the sampler's next call. ERR_INVALID: step out of
- * range, or no such rank. */
+/* The sample indices that rank `rank` of `size` takes in step `step` of epoch
+ * `epoch`: *n_p of them, possibly 0, borrowed until the sampler's next call.
+ * ERR_INVALID: step out of range, or no such rank. */
 RG_API rg_status rg_sampler_take(rg_sampler *sampler, uint64_t epoch,
                                  uint64_t step, int rank, int size,
                                  const uint64_t **indices_p, uint64_t *n_p);

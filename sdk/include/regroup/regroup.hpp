@@ -16,11 +16,11 @@
  *            call was made. hosts_changed and peer_lost, which are both
  *            regroup::change, leave the function of run and are part of its
  *            loop: catch them only to throw them again.
- * Boundary:  no exception passes through a frame of the C library: what leaves
- *            the function of run is kept, becomes a status, and is thrown
- *            again by run.
- * Ownership: an owner is moved, not copied, and gives back what it owns. What
- *            it throws then is nothing: a destructor can't.
+ * Boundary:  no exception passes through a frame of the C library: one that
+ *            leaves the function of run is kept, becomes a status, and is
+ *            thrown again by run.
+ * Ownership: an owner is moved, not copied, and its destructor gives back what
+ *            it owns. That throws nothing, since a destructor can't.
  * Threads:   as in regroup.h.
  */
 #ifndef REGROUP_HPP
@@ -80,7 +80,7 @@ class mismatch : public error { /* ranks disagree; the set stays usable */
     using error::error;
 };
 
-/* Throw a status of this thread's last call unless it is good. */
+/* Throw the status of this thread's last call unless it is RG_OK. */
 inline void check(rg_status st)
 {
     switch (st) {
@@ -118,8 +118,8 @@ template <class T> constexpr rg_type type_of() noexcept
         return sizeof(T) == 1 ? RG_U8 : sizeof(T) == 4 ? RG_U32 : RG_U64;
 }
 
-/* Elements one behind the other, borrowed: made from a vector, an array, a
- * std::span, a pointer and a count, or one element. */
+/* Contiguous elements, borrowed: made from a vector, an array, a std::span, a
+ * pointer and a count, or one element. */
 template <class T> class span {
   public:
     span() = default;
@@ -163,8 +163,8 @@ using element_of = std::remove_pointer_t<decltype(std::declval<C &>().data())>;
 
 /* -------------------------------------------------------------- requests */
 
-/* An operation in flight. Its buffers belong to Regroup until it has completed:
- * one that is dropped is waited for. */
+/* An operation in flight. Its buffers belong to Regroup until it has completed,
+ * so the destructor waits for it. */
 class request {
   public:
     request() = default;
@@ -187,13 +187,13 @@ class request {
         if (req_ != nullptr)
             rg_wait(&req_, -1);
     }
-    /* Wait; its error is thrown here. */
+    /* Wait; the operation's error is thrown here. */
     void wait()
     {
         if (req_ != nullptr)
             check(rg_wait(&req_, -1));
     }
-    /* False: it is still in flight after so many milliseconds. */
+    /* False: it is still in flight after this many milliseconds. */
     bool wait_for(int timeout_ms)
     {
         if (req_ == nullptr)
@@ -213,7 +213,7 @@ class request {
     rg_req *req_ = nullptr;
 };
 
-/* Wait for all of them; the first error is thrown when none is in flight. */
+/* Wait for all requests; the first error is thrown when none is in flight. */
 inline void wait_all(std::vector<request> &requests)
 {
     std::exception_ptr first;
@@ -325,7 +325,7 @@ class set {
         const auto all = as_span(data);
         check(rg_send(set_, all.data(), all.size(), type_in(all), peer, tag));
     }
-    /* How many elements have come. */
+    /* Returns how many elements arrived. */
     template <class T> std::uint64_t recv(T &&data, int peer,
                                           std::uint64_t tag = 0) const
     {
@@ -367,8 +367,8 @@ class set {
 
 enum kind { fixed, elastic };
 
-/* This process in its job; rg_finalize when it goes. It outlives the sets and
- * the state that are made of it. */
+/* This process in its job; the destructor calls rg_finalize. It must outlive
+ * the sets and the state that are made from it. */
 class context {
   public:
     explicit context(kind how = fixed)
@@ -452,7 +452,7 @@ class context {
     rg_ctx *ctx_ = nullptr;
 };
 
-/* Collectives that are started while it lives start together when commit is
+/* Collectives that are called while a group lives start together when commit is
  * called; without that call none of them starts. */
 class group {
   public:
@@ -497,8 +497,8 @@ class state {
     {
         return state_;
     }
-    /* A container, whose size stays what it is, or one plain object; borrowed
-     * until the state goes. */
+    /* A container whose size does not change, or one plain object; borrowed
+     * until the state is destroyed. */
     template <class T>
     void add(const char *name, T &data,
              const rg_buffer_params *params = nullptr)
@@ -525,7 +525,7 @@ class state {
     {
         check(rg_stop(state_));
     }
-    /* A number of this step, alike on all ranks. */
+    /* A number of this step; all ranks give the same metrics. */
     void metric(const char *name, double value, rg_op op = RG_AVG)
     {
         check(rg_metric(state_, name, value, op));
@@ -540,8 +540,8 @@ class state {
         on_commit_ = std::move(function);
         check(rg_state_on_commit(state_, told, this));
     }
-    /* rg_run. What leaves the function and is no change of membership ends the
-     * loop, and is thrown here. */
+    /* rg_run. An exception that leaves the function and is no change of
+     * membership ends the loop, and is thrown here. */
     void run(const std::function<void()> &function)
     {
         call called{this, &function};
@@ -591,7 +591,7 @@ class state {
     std::exception_ptr thrown_;
 };
 
-/* What main returns for what it has caught. */
+/* What main should return for an error that it has caught. */
 inline int exit_code(const error &caught) noexcept
 {
     return rg_exit_code(caught.status());

@@ -14,20 +14,20 @@
  * result. The call returns when the operation is enqueued. The request is
  * optional: with req_p NULL none is made, and rg_device_wait or a commit waits
  * for the operation. Two sets run side by side, in whatever order ranks start
- * their operations; within one stream that order is the same on all ranks.
+ * their operations; within one stream that order must be the same on all ranks.
  *
  * Operations on one set are started in the same order on all its ranks, with
  * the same kind, count, type, op, root, tag and scales, and all on device
  * memory; in gatherv, scatterv and alltoallv, what one rank sends another one
- * receives. If they differ, they wait for each other or end with a wrong
+ * receives. Operations that differ wait for each other or end with a wrong
  * result, since NCCL compares nothing. Regroup compares them afterwards: before
  * each commit, as far as all members have come, and when an operation has
  * waited for REGROUP_STALL on every rank of the world. Then ranks get
  * ERR_MISMATCH, with the operation and the ranks in the sentence, and nothing
  * on the device goes on in this generation; a rank gets ERR_PEER_LOST instead
- * if fn of another one has returned before this one was told. An operation that
- * some ranks have not started at all is reported, and ended by its deadline
- * (timeout_ms).
+ * if fn has returned on another rank before this rank was told. An operation
+ * that some ranks have not started at all is reported, and ended by its
+ * deadline (timeout_ms).
  *
  * When a worker is lost, all operations under way on the device end within
  * milliseconds, and leave their buffers half done; a cudaStreamSynchronize that
@@ -45,9 +45,9 @@
  * Kinds: allreduce, reduce, broadcast, allgather(v), reduce_scatter(v),
  * gather(v), scatter(v), alltoall(v) and barrier. Sums are rounded where NCCL
  * adds up, in the type of the elements. Averages of floats, prescale and
- * postscale are computed in float32, or in double for what has more bits, and
+ * postscale are computed in float32, or in double for types with more bits, and
  * rounded once, as on host memory, by kernels of Regroup's own before and after
- * NCCL's: where the sum is the same, so is the result. A Regroup that was built
+ * NCCL's: if the sum is the same, so is the result. A Regroup that was built
  * without clang has no kernels, and refuses only these. A prescale in reduce
  * and reduce_scatter, and an alltoall in place, need device memory for as many
  * elements while they run. The operations of a group (rg_group_start) on one
@@ -100,14 +100,15 @@ typedef struct rg_device_params {
 } rg_device_params;
 
 /* Use a device: the one that is current on the calling thread (cudaSetDevice);
- * if none is, number rg_slot modulo the visible ones, which becomes current.
- * Opens the driver and NCCL, and retains the device's primary context for the
- * life of the process; local. Call it once, after rg_init and before rg_run, on
- * all workers of a job or on none. If an earlier process of this slot still
- * holds the device's memory, this waits for it for up to 10 s.
+ * if none is, the one with number rg_slot modulo the number of visible ones,
+ * which becomes current. Opens the driver and NCCL, and retains the device's
+ * primary context for the life of the process; local. Call it once, after
+ * rg_init and before rg_run, on all workers of a job or on none. If an earlier
+ * process of this slot still holds the device's memory, this call waits up to
+ * 10 s for that to end.
  *
- * ERR_UNSUPPORTED: there is no driver, no device or no NCCL here, or one that
- * is too old. ERR_INVALID: it was called before, or inside rg_run, or a
+ * ERR_UNSUPPORTED: there is no driver, no device or no NCCL here, or one of
+ * them is too old. ERR_INVALID: it was called before, or inside rg_run, or a
  * variable of NCCL is set that would mix generations (NCCL_COMM_ID).
  * ERR_DEVICE: the device refuses. */
 RG_API rg_status rg_device_open(rg_ctx *ctx, const rg_device_params *params);

@@ -9,14 +9,14 @@
  *
  * Threads: by the level of MPI_Query_thread.
  *   MULTIPLE    as regroup.h says.
- *   SERIALIZED  operations progress inside of calls of Regroup only, and the
+ *   SERIALIZED  operations progress only inside calls of Regroup, and the
  *               program makes one call at a time, of MPI or of Regroup.
  *   lower       likewise, and only the thread that initialised MPI makes them.
  * None of this binds a world that transport native carries: it calls MPI only
  * in the functions of this header, in rg_init and in rg_finalize.
  *
  * Mismatches over transport mpi, by REGROUP_CHECK:
- *   late   (default) ERR_MISMATCH by the operation or one behind it; bytes may
+ *   late   (default) ERR_MISMATCH from the operation or a later one; bytes may
  *          have been written by then, and the set is over
  *   each   as regroup.h says; rg_join needs it, and otherwise returns
  *          ERR_UNSUPPORTED
@@ -29,9 +29,9 @@
  * without limit.
  *
  * When MPI has no communicator left, a call that makes a set or a communicator
- * returns ERR_SYSTEM on the ranks that MPI tells so; other ranks may have the
- * set by then, get ERR_MISMATCH from their next call, or wait in MPI. End the
- * job when that happens.
+ * returns ERR_SYSTEM on the ranks to which MPI reports it; other ranks may have
+ * the set by then, get ERR_MISMATCH from their next call, or wait in MPI. End
+ * the job when that happens.
  */
 #ifndef REGROUP_MPI_H
 #define REGROUP_MPI_H
@@ -60,23 +60,23 @@ RG_API rg_status rg_init_session(const char *pset, const rg_params *params,
                                  rg_ctx **ctx_p);
 
 /* Make a set of a communicator's processes, in its order. Collective over that
- * communicator alone; a rank that has MPI_COMM_NULL, as of a colour of
+ * communicator alone; a rank that has MPI_COMM_NULL, as from a split with
  * MPI_UNDEFINED, gets NULL at once. comm is not kept. As in MPI, a duplicate
  * makes another set, although its members are the same. A name in params
- * belongs to the members: all row communicators may have one, as with
- * rg_set_split. A name that lives with the same members in the same order
- * stands for that set again, as with rg_set_create. Ids are the members' own:
- * two ranks that share no set may have sets of one id. A set takes one of 255
- * places, which must be free on all members.
+ * belongs to the members: all row communicators may have the same one, as with
+ * rg_set_split. If a set of this name lives with the same members in the same
+ * order, the call finds that set again, as with rg_set_create. Ids are the
+ * members' own: two ranks that share no set may have sets with the same id. A
+ * set takes one of 255 places, which must be free on all members.
  *
- * On all members, when one has the error: ERR_INVALID, the communicator has a
- * process outside of the world, or is an inter-communicator, params are wrong,
- * a group is open, set_p is NULL, no place is free, or a set of the name lives
- * with other members; ERR_MISMATCH, their names differ, or some of them have
- * destroyed the set of the name and others not; ERR_MEMORY. ERR_INVALID also
- * where the world was not started over MPI; ctx NULL is on that rank alone.
+ * Errors that all members get when one has them: ERR_INVALID, the communicator
+ * has a process outside of the world, or is an inter-communicator, params are
+ * wrong, a group is open, set_p is NULL, no place is free, or a set of the name
+ * lives with other members; ERR_MISMATCH, their names differ, or only some of
+ * them have destroyed the set of the name; ERR_MEMORY. ERR_INVALID also if the
+ * world was not started over MPI; for a NULL ctx, on that rank alone.
  * ERR_PEER_LOST: this rank knows that a member's process has ended; a rank that
- * waits for it already ends (with 75) 5 seconds after it. */
+ * already waits for that process ends (with 75) 5 seconds after it. */
 RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
                                    const rg_set_params *params, rg_set **set_p);
 
@@ -87,8 +87,8 @@ RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
  * when one has them: ERR_INVALID, comm_p is NULL; ERR_MEMORY.
  *
  * Under --mpi=ulfm, after rg_state_resume: it has MPI_ERRORS_RETURN, and is
- * revoked by the next rg_state_resume. If an MPI call on it fails since a rank
- * is lost, call that. */
+ * revoked by the next rg_state_resume. If an MPI call on it fails because a
+ * rank is lost, call rg_state_resume. */
 RG_API rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p);
 
 /* The same three for languages that have communicators as integers, such as
