@@ -221,18 +221,36 @@ static void cut_is_found_within_the_budget(void)
     CHECK_EQ(accusations(), 2);
 }
 
+/* The leader is lost, and the others come so late to each turn. */
+static void come_late(uint64_t turn_ms, int turns)
+{
+    nodes[LEADER].asleep_ns = UINT64_MAX;
+    for (int i = 0; i < turns; i++) {
+        nodes[1].asleep_ns = nodes[2].asleep_ns =
+            rg__now_ns() + turn_ms * RG__MS;
+        run_for(turn_ms + 1);
+    }
+}
+
 /* No leader says that they have more time, and what they do not hear while they
  * come late is no silence. */
-static void agents_that_are_always_late_miss_a_leader(void)
+static void late_agents_take_more_time_and_miss_a_leader(void)
 {
-    enum { TURN_MS = 160 };
     give_leases();
-    nodes[LEADER].asleep_ns = UINT64_MAX;
-    for (int i = 0; i < 10; i++) {
-        nodes[1].asleep_ns = nodes[2].asleep_ns =
-            rg__now_ns() + TURN_MS * RG__MS;
-        run_for(TURN_MS + 1);
-    }
+    come_late(160, 10);
+    CHECK(accuses(1, LEADER) && accuses(2, LEADER));
+    CHECK_EQ(accusations(), 2);
+}
+
+static void agents_are_not_late_for_ever(void)
+{
+    for (int i = 0; i < HOSTS; i++)
+        nodes[i].a->own.detect_follows = false;
+    run_for(1000);
+    come_late(250, 10);
+    give_leases();
+    CHECK_EQ(accusations(), 0);
+    come_late(250, 3);
     CHECK(accuses(1, LEADER) && accuses(2, LEADER));
     CHECK_EQ(accusations(), 2);
 }
@@ -258,7 +276,10 @@ int main(void)
     end();
     begin();
     calm_brings_it_down();
-    agents_that_are_always_late_miss_a_leader();
+    late_agents_take_more_time_and_miss_a_leader();
+    end();
+    begin();
+    agents_are_not_late_for_ever();
     end();
     return 0;
 }

@@ -37,6 +37,7 @@
 #define LEAST_NS    (10 * RG__MS)
 #define LATE_SHARE  3 /* a third of the budget: then we are late */
 #define SAY_LATE_NS (60000 * RG__MS)
+#define EXCUSES     10 /* of a host that is not heard in between */
 #define PEERS_MAX   RG__WORLD_MAX
 #define DROPPED_MAX 4096      /* peers that went, whose counter is kept */
 #define PER_WAKE    256       /* datagrams read in a row */
@@ -194,8 +195,10 @@ static void want_known(rg__agent *a, const rg__proposal *p)
 
 static void expect(rg__peer *one)
 {
-    if (!one->is_expected && !one->was_expected)
+    if (!one->is_expected && !one->was_expected) {
         one->heard_ns = rg__now_ns(); /* from now on */
+        one->excuses = 0;
+    }
     one->is_expected = true;
 }
 
@@ -614,6 +617,7 @@ static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
     if (from->id == a->view.leader)
         set_budget(a, from->asks_ns);
     from->heard_ns = now;
+    from->excuses = 0;
     from->refused_ns = from->link_broke_ns = 0;
     if (beat->is_etcd_up)
         from->etcd_lost_ns = 0;
@@ -773,7 +777,17 @@ static void say_late(rg__agent *a, uint64_t late_ns, uint64_t now)
                   "time");
 }
 
-/* What came meanwhile lies in the socket, or was lost in it: no silence. */
+/* What came meanwhile lies in the socket, or was lost in it: no silence. But an
+ * agent that comes late to every turn finds a lost host, too. */
+static void excuse(rg__peer *one, uint64_t now)
+{
+    if (one->excuses >= EXCUSES)
+        return;
+    one->excuses++;
+    one->heard_ns = now;
+    rg__suspect_excuse(one);
+}
+
 static void mind_being_late(rg__agent *a, uint64_t now)
 {
     rg__beats *b = a->beats;
@@ -784,9 +798,9 @@ static void mind_being_late(rg__agent *a, uint64_t now)
     if (late < rg__budget_ns(a->params) / LATE_SHARE)
         return;
     say_late(a, late, now);
+    rg__suspect_excuse(&b->self);
     for (int i = 0; i < b->peers; i++)
-        b->peer[i]->heard_ns = now;
-    rg__suspect_forgive(a);
+        excuse(b->peer[i], now);
 }
 
 static void on_period(void *arg)

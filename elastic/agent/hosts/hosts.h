@@ -18,6 +18,7 @@ typedef struct rg__peer {
     bool is_expected, was_expected; /* we expect its */
     bool is_known; /* of the world, of the proposal, or the leader */
     uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
+    int excuses; /* we have come late so often since it was heard */
     uint64_t beat_ns, sent_ns; /* its newest heartbeat to us, and ours to it; 0:
                                   none yet */
     uint64_t asks_ns;    /* the budget that it asks for; 0: not heard yet */
@@ -100,7 +101,8 @@ bool rg__suspect_has_spoken(const rg__agent *a, uint64_t generation);
 /* Called with every beat, and when a round may be over. */
 void rg__suspect_look(rg__agent *a);
 void rg__suspect_follow(rg__agent *a);    /* an agent asked all to look */
-void rg__suspect_forgive(rg__agent *a);   /* we were late ourselves */
+void rg__suspect_excuse(rg__peer *one);   /* we were late ourselves */
+void rg__suspect_forgive(rg__agent *a);   /* or all that we say may be old */
 void rg__suspect_take_over(rg__agent *a); /* what the agent before us accused */
 void rg__suspect_forget(rg__peer *one); /* it goes: nothing of it is awaited */
 void rg__suspect_heard(rg__peer *one);  /* it has answered a probe */

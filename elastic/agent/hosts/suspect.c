@@ -18,7 +18,8 @@
  * silent, when a worker there has let go of a connection too, or the generation
  * is broken, or its launch over, and all hosts wait. An accusation is
  * withdrawn when a probe is answered, and all of them when this agent finds
- * that it was late itself. Without etcd nothing is accused. */
+ * that it was late itself, ten times in a row at most. Without etcd nothing is
+ * accused. */
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/hosts/suspect_parts.h"
 #include "elastic/agent/base/exits.h"
@@ -146,12 +147,17 @@ void rg__suspect_heard(rg__peer *one)
     withdraw(one);
 }
 
+void rg__suspect_excuse(rg__peer *one)
+{
+    if (one->is_accused)
+        withdraw(one);
+}
+
 void rg__suspect_forgive(rg__agent *a)
 {
-    withdraw(rg__beat_self(a));
+    rg__suspect_excuse(rg__beat_self(a));
     for (int i = 0; i < rg__beat_peers(a); i++)
-        if (rg__beat_peer(a, i)->is_accused)
-            withdraw(rg__beat_peer(a, i));
+        rg__suspect_excuse(rg__beat_peer(a, i));
 }
 
 static void withdraw_old(rg__agent *a, const rg__suspicion *one)
