@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "elastic/worker/worker.h"
@@ -30,55 +32,31 @@
 typedef struct registered {
     struct registered *next;
     rg__home home;
-    uint32_t id; /* of its segment; 0: none, the buffer is where it was */
-    int fd;      /* likewise */
+    uint32_t id;   /* of its segment; 0: none, the buffer is where it was */
+    int fd;        /* likewise */
+    bool is_there; /* when a process is forked */
 } registered;
 
 /* Taken before all locks of the library. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static registered *first;
-static int pagemap = -1;
-
-/* -------------------------------------------------------------------- forks */
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void in_parent(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-/* What the child has not written yet it sees as its parent has it. */
-static void in_child(void)
-{
-    for (const registered *r = first; r != NULL; r = r->next)
-        if (r->id != 0)
-            mmap(r->home.pages, r->home.pages_bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_FIXED, r->fd, (off_t)r->home.pages_at);
-    pthread_mutex_unlock(&lock);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(before_fork, in_parent, in_child);
-}
+static int maps = -1;
 
 /* ------------------------------------------------------- what may be moved */
 
 /* A line of /proc/self/maps. */
 typedef struct area {
     uint64_t begin, end, inode;
+    unsigned major, minor;
     char rights[5];
     int name_at;
 } area;
 
 static bool read_area(const char *line, area *a)
 {
-    return sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %" SCNu64 " %n",
-                  &a->begin, &a->end, a->rights, &a->inode, &a->name_at) >= 4;
+    return sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %x:%x %" SCNu64 " %n",
+                  &a->begin, &a->end, a->rights, &a->major, &a->minor,
+                  &a->inode, &a->name_at) >= 6;
 }
 
 /* NULL: it is memory as malloc has it. */
@@ -96,14 +74,14 @@ static const char *what_else(const area *a, const char *line)
 }
 
 /* Why [at, end) can't be moved, or NULL. */
-static const char *find_obstacle(FILE *maps, uint64_t at, uint64_t end)
+static const char *find_obstacle(FILE *file, uint64_t at, uint64_t end)
 {
     static const char gap[] = "they are not memory of this process alone (a "
                               "GPU's?)";
     const char *why = NULL;
     char *line = NULL;
     size_t room = 0;
-    while (at < end && why == NULL && getline(&line, &room, maps) > 0) {
+    while (at < end && why == NULL && getline(&line, &room, file) > 0) {
         area a;
         if (!read_area(line, &a) || a.end <= at)
             continue;
@@ -133,12 +111,12 @@ static rg_status check_memory(const rg__home *home)
     const uint64_t begin = (uint64_t)(uintptr_t)home->pages;
     if (home->pages_bytes == 0)
         return RG_OK;
-    FILE *maps = fopen("/proc/self/maps", "re");
+    FILE *file = fopen("/proc/self/maps", "re");
     const char *why =
-        maps == NULL ? "/proc/self/maps can't be read"
-                     : find_obstacle(maps, begin, begin + home->pages_bytes);
-    if (maps != NULL)
-        fclose(maps);
+        file == NULL ? "/proc/self/maps can't be read"
+                     : find_obstacle(file, begin, begin + home->pages_bytes);
+    if (file != NULL)
+        fclose(file);
     if (why == NULL && is_locked(home->pages, page))
         why = "they are locked (mlock)";
     return why == NULL
@@ -148,6 +126,76 @@ static rg_status check_memory(const rg__home *home)
                           "%s; register memory of malloc or the like, or take "
                           "rg_alloc's",
                           home->bytes, (void *)home->at, why);
+}
+
+/* ------------------------------------------------------ what is registered */
+
+/* Where the program has given some of the pages other rights or advice, a
+ * collective copies, but they are there. */
+static bool is_in_maps(FILE *file, const registered *r)
+{
+    struct stat own;
+    uint64_t at = (uint64_t)(uintptr_t)r->home.pages;
+    const uint64_t end = at + r->home.pages_bytes;
+    bool is_right = fstat(r->fd, &own) == 0;
+    char *line = NULL;
+    size_t room = 0;
+    while (at < end && is_right && getline(&line, &room, file) > 0) {
+        area a;
+        if (!read_area(line, &a) || a.end <= at)
+            continue;
+        is_right = a.begin <= at && a.rights[3] == 's' &&
+                   a.inode == own.st_ino && a.major == major(own.st_dev) &&
+                   a.minor == minor(own.st_dev);
+        at = a.end;
+    }
+    free(line);
+    return is_right && at >= end;
+}
+
+static bool is_there(const registered *r)
+{
+    if (rg__mapping_is_shared(-1, &r->home))
+        return true;
+    FILE *file = fopen("/proc/self/maps", "re");
+    const bool is_it = file != NULL && is_in_maps(file, r);
+    if (file != NULL)
+        fclose(file);
+    return is_it;
+}
+
+/* -------------------------------------------------------------------- forks */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+    for (registered *r = first; r != NULL; r = r->next)
+        r->is_there = r->id != 0 && is_there(r);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* What the child has not written yet it sees as its parent has it. The segments
+ * are its parent's alone, and its own children inherit what it has. */
+static void in_child(void)
+{
+    for (registered *r = first; r != NULL; r = r->next) {
+        if (r->is_there)
+            mmap(r->home.pages, r->home.pages_bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_FIXED, r->fd, (off_t)r->home.pages_at);
+        if (r->id != 0)
+            close(r->fd);
+        r->id = 0;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
 }
 
 /* ------------------------------------------------------------------- moving */
@@ -165,30 +213,10 @@ static rg__home home_of(char *at, size_t bytes)
                       .pages_at = begin > p ? page : 0};
 }
 
-static bool is_shared(const rg_ctx *ctx, const registered *r)
-{
-    return rg__mapping_is_shared(rg__engine_mappings(ctx->engine), &r->home,
-                                 r->home.pages);
-}
-
 /* Do others of this host map what is registered here? */
 static bool has_peers(const rg__worker *w)
 {
     return w->sock >= 0 || w->registry != NULL;
-}
-
-/* The kernel must tell what a page is; it does not to a process that may not
- * be looked at. */
-static bool can_tell(rg_ctx *ctx, char *segment)
-{
-    rg__mappings *all = rg__engine_mappings(ctx->engine);
-    const rg__home probe = {.pages = segment, .pages_bytes = LEAST};
-    if (pagemap < 0)
-        pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    rg__engine_lock(ctx->engine);
-    all->pagemap = pagemap;
-    rg__engine_unlock(ctx->engine);
-    return rg__mapping_is_shared(all, &probe, segment);
 }
 
 static void drop_segment(rg_ctx *ctx, registered *r)
@@ -198,17 +226,25 @@ static void drop_segment(rg_ctx *ctx, registered *r)
     r->id = 0;
 }
 
+static void open_maps(rg_ctx *ctx)
+{
+    if (maps < 0)
+        maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    rg__engine_lock(ctx->engine);
+    rg__engine_mappings(ctx->engine)->maps = maps;
+    rg__engine_unlock(ctx->engine);
+}
+
 static rg_status move(rg_ctx *ctx, registered *r)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const rg__home *home = &r->home;
+    const size_t bytes =
+        home->pages_at + home->pages_bytes + (size_t)sysconf(_SC_PAGESIZE);
     void *segment = NULL;
-    rg_status st =
-        rg__segment_make(ctx, home->pages_at + home->pages_bytes + page, &r->id,
-                         &r->fd, &segment);
+    rg_status st = rg__segment_make(ctx, bytes, &r->id, &r->fd, &segment);
     if (st != RG_OK)
         return st;
-    if (!can_tell(ctx, segment)) {
+    if (!rg__mapping_is_area(-1, segment, bytes)) { /* /proc tells nothing */
         drop_segment(ctx, r);
         return RG_OK;
     }
@@ -220,6 +256,7 @@ static rg_status move(rg_ctx *ctx, registered *r)
         return st;
     }
     rg__shm_touch(home->pages, home->pages_bytes);
+    open_maps(ctx);
     rg__segment_settle(ctx, r->id, home);
     return RG_OK;
 }
@@ -270,7 +307,7 @@ static rg_status check_others(rg_ctx *ctx, const rg__home *home)
             at = &r->next;
             continue;
         }
-        if (r->id == 0 || is_shared(ctx, r))
+        if (r->id == 0 || is_there(r))
             return rg__fail(RG_ERR_INVALID,
                             "the %" PRIu64 " bytes at %p are registered "
                             "already, or some of them: %" PRIu64 " at %p are",
@@ -321,7 +358,7 @@ rg_status rg_register(rg_ctx *ctx, void *p, size_t bytes)
 static rg_status take_back(rg_ctx *ctx, registered *r)
 {
     static const rg__home none = {0};
-    if (!is_shared(ctx, r))
+    if (!is_there(r))
         return rg__fail(RG_ERR_INVALID,
                         "the %" PRIu64 " bytes at %p were freed or unmapped "
                         "before rg_unregister; they are registered no more",
@@ -376,8 +413,8 @@ void rg__registered_end(rg_ctx *ctx)
         }
         free(r);
     }
-    if (pagemap >= 0)
-        close(pagemap);
-    pagemap = -1;
+    if (maps >= 0)
+        close(maps);
+    maps = -1;
     pthread_mutex_unlock(&lock);
 }

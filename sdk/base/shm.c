@@ -219,9 +219,11 @@ rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)
 rg_status rg__shm_map_over(int fd, size_t place, size_t bytes, void *at)
 {
     const rg_status st = map(fd, place, bytes, at, MAP_FIXED, &at);
-    if (st == RG_OK)
-        madvise(at, bytes, MADV_DODUMP); /* the program's, no copy */
-    return st;
+    if (st != RG_OK)
+        return st;
+    madvise(at, bytes, MADV_DODUMP); /* the program's, no copy */
+    madvise(at, (size_t)sysconf(_SC_PAGESIZE), MADV_RANDOM);
+    return RG_OK;
 }
 
 rg_status rg__shm_map(int fd, size_t bytes, void **at_p)

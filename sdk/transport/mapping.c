@@ -2,7 +2,10 @@
  * a list will do. */
 #include "sdk/transport/transport.h"
 
-#include <sys/mman.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "sdk/base/copy.h"
@@ -41,39 +44,35 @@ uint64_t rg__mapping_place(const rg__mapping *m, const void *p)
 
 /* ---------------------------------------------------------------- homes */
 
-#define PRESENT (UINT64_C(1) << 63)
-#define SHARED  (UINT64_C(1) << 61) /* or of a file */
+/* PROCMAP_QUERY of Linux 6.11, which headers may lack. */
+typedef struct area_query {
+    uint64_t size, flags, at, begin, end, rights, page, offset, inode;
+    uint32_t major, minor, name_bytes, build_bytes;
+    uint64_t name_at, build_at;
+} area_query;
 
-/* The page of a home that is nearest to p. */
-static const char *page_near(const rg__home *home, const void *p)
+#define AREA_QUERY _IOWR('f', 17, area_query)
+
+bool rg__mapping_is_area(int maps, const void *begin, uint64_t bytes)
 {
-    const uintptr_t at = (uintptr_t)p, first = (uintptr_t)home->pages;
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t last = first + home->pages_bytes - page;
-    return (const char *)(at < first  ? first
-                          : at > last ? last
-                                      : at / page * page);
+    const uintptr_t at = (uintptr_t)begin;
+    area_query q = {.size = sizeof q, .at = at};
+    if (maps >= 0 && ioctl(maps, AREA_QUERY, &q) == 0)
+        return q.begin == at && q.end == at + bytes && q.inode != 0;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR,
+             at, at + bytes);
+    return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-bool rg__mapping_is_shared(const rg__mappings *all, const rg__home *home,
-                           const void *p)
+/* rg__shm_map_over has made two areas of them; what the program maps later ends
+ * elsewhere, or is one. */
+bool rg__mapping_is_shared(int maps, const rg__home *home)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const char *at = page_near(home, p);
-    unsigned char is_in_core;
-    for (int tries = 0; tries < 2; tries++) {
-        uint64_t entry = 0;
-        if (pread(all->pagemap, &entry, sizeof entry,
-                  (off_t)((uintptr_t)at / page * sizeof entry)) !=
-            (ssize_t)sizeof entry)
-            return false;
-        if ((entry & PRESENT) != 0)
-            return (entry & SHARED) != 0;
-        if (mincore((void *)(uintptr_t)at, page, &is_in_core) != 0)
-            return false;                 /* unmapped */
-        (void)*(const volatile char *)at; /* not used yet, or swapped out */
-    }
-    return false;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return rg__mapping_is_area(maps, home->pages, page) &&
+           rg__mapping_is_area(maps, home->pages + page,
+                               home->pages_bytes - page);
 }
 
 /* What is before the whole pages, and behind them. */

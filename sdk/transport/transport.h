@@ -149,7 +149,7 @@ typedef struct rg__mappings {
     /* Look for a missing one, and add it; NULL: they come by themselves. */
     bool (*fetch)(void *arg, rg__member_id owner, uint32_t id);
     void *fetch_arg;
-    int pagemap; /* of this process; where there is a home */
+    int maps; /* /proc/self/maps, where there is a home */
 } rg__mappings;
 
 /* The mapping that holds [p, p + bytes) and belongs to owner, or NULL; and
@@ -158,10 +158,13 @@ const rg__mapping *rg__mapping_of(const rg__mappings *all, rg__member_id owner,
                                   const void *p, uint64_t bytes);
 uint64_t rg__mapping_place(const rg__mapping *m, const void *p);
 
-/* Are a home's pages still the segment's around p? Not after the program has
- * unmapped or freed them without rg_unregister. p may be anywhere. */
-bool rg__mapping_is_shared(const rg__mappings *all, const rg__home *home,
-                           const void *p);
+/* Are all of a home's pages still the segment's? Not after the program has
+ * unmapped or freed some of them without rg_unregister, and perhaps not if it
+ * has given some of them other rights. And do these bytes make up one area of
+ * the process that a file, or a segment, is behind? maps: its /proc/self/maps,
+ * which newer kernels tell faster, or -1. */
+bool rg__mapping_is_shared(int maps, const rg__home *home);
+bool rg__mapping_is_area(int maps, const void *begin, uint64_t bytes);
 
 /* Copy what edges have of [p, p + bytes) to the segment, or from it. */
 void rg__mapping_give_edges(const rg__mapping *m, const void *p,

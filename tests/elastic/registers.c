@@ -137,6 +137,68 @@ static void freed_too_early(void)
     CHECK_STATUS(rg_unregister(ctx, p), moves ? RG_ERR_INVALID : RG_OK);
 }
 
+/* Another mapping lies where a registered buffer was. */
+static void put_there(char *p, size_t bytes, int rights, int flags)
+{
+    CHECK(mmap(p, bytes, rights, flags | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+          p);
+}
+
+static char *registered_pages(void)
+{
+    char *p = own_pages(BYTES);
+    CHECK_OK(rg_register(ctx, p, BYTES));
+    add_up((int *)(void *)p, 1);
+    return p;
+}
+
+static void is_gone(char *p)
+{
+    CHECK_STATUS(rg_unregister(ctx, p), moves ? RG_ERR_INVALID : RG_OK);
+}
+
+static void freed_in_the_middle(void)
+{
+    char *p = registered_pages();
+    put_there(p + 8 * PAGE, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    add_up((int *)(void *)p, 2);
+    is_gone(p);
+    add_up((int *)(void *)p, 3);
+    munmap(p, BYTES);
+    p = registered_pages();
+    CHECK_EQ(munmap(p + 8 * PAGE, 8 * PAGE), 0);
+    is_gone(p);
+    munmap(p, BYTES);
+}
+
+static void freed_for_other_shared_memory(void)
+{
+    char *p = registered_pages();
+    put_there(p, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED);
+    add_up((int *)(void *)p, 2);
+    is_gone(p);
+    munmap(p, BYTES);
+}
+
+static void freed_for_no_access(void)
+{
+    char *p = registered_pages();
+    put_there(p, BYTES, PROT_NONE, MAP_PRIVATE);
+    is_gone(p);
+    munmap(p, BYTES);
+}
+
+/* The program may give a part of its memory other rights, or advice. */
+static void advised_in_the_middle(void)
+{
+    char *p = registered_pages();
+    CHECK_EQ(madvise(p + 8 * PAGE, 8 * PAGE, MADV_RANDOM), 0);
+    add_up((int *)(void *)p, 2);
+    CHECK_OK(rg_unregister(ctx, p));
+    add_up((int *)(void *)p, 3);
+    munmap(p, BYTES);
+}
+
 /* ---------------------------------------------------------------- children */
 
 static void child_has_its_own(void)
@@ -149,6 +211,11 @@ static void child_has_its_own(void)
         bool is_right = p[0] == 3 && p[BYTES - 1] == 3;
         memset(p, 4, BYTES);
         is_right = is_right && p[BYTES / 2] == 4;
+        const pid_t its_own = fork();
+        if (its_own == 0)
+            _exit(p[0] == 4 && p[BYTES - 1] == 4 ? 0 : 1);
+        int end = -1;
+        is_right = is_right && waitpid(its_own, &end, 0) == its_own && end == 0;
         _exit(is_right ? 0 : 1);
     }
     int status = -1;
@@ -157,6 +224,21 @@ static void child_has_its_own(void)
     CHECK_BYTES(p, 3, BYTES);
     add_up((int *)(void *)p, 1);
     CHECK_OK(rg_unregister(ctx, p));
+    munmap(p, BYTES);
+}
+
+static void child_has_what_came_after(void)
+{
+    char *p = registered_pages();
+    put_there(p, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    memset(p, 5, BYTES);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(p[0] == 5 && p[BYTES - 1] == 5 ? 0 : 1);
+    int status = -1;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    is_gone(p);
     munmap(p, BYTES);
 }
 
@@ -228,6 +310,11 @@ int main(int argc, char **argv)
     every_collective(2 * PAGE, false);
     if (rg_size(ctx) > 1)
         from_edge_to_edge();
+    freed_in_the_middle();
+    freed_for_other_shared_memory();
+    freed_for_no_access();
+    advised_in_the_middle();
+    child_has_what_came_after();
     freed_too_early();
     child_has_its_own();
     other_memory();

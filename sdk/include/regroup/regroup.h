@@ -708,7 +708,7 @@ RG_API rg_status rg_free(rg_ctx *ctx, void *p);
 
 /* Let collectives read a buffer of the program's own memory in place, as they
  * do rg_alloc memory: its whole pages become shared memory at the same address,
- * with the same contents. Operations on any part of it gain from 8 KiB on,
+ * with the same contents. Operations on any part of it gain from 16 KiB on,
  * between workers of one host; if no other worker can map it (a world of one,
  * transport mpi without an agent), or it is below 64 KiB, it stays as it is and
  * the call succeeds. Local.

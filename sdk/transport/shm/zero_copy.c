@@ -20,11 +20,11 @@
 /* A registered buffer is ordinary memory between hosts, in what is small, and
  * once the program has unmapped it. */
 static bool may_be_named(const rg__native *c, const rg__mapping *map,
-                         const void *p, uint64_t bytes)
+                         uint64_t bytes)
 {
     return map->home.at == NULL ||
            (rg__shm_stays(c) && bytes > SMALL_BYTES &&
-            rg__mapping_is_shared(c->shared->mappings, &map->home, p));
+            rg__mapping_is_shared(c->shared->mappings->maps, &map->home));
 }
 
 static const rg__mapping *name_place(const rg__native *c, const void *p,
@@ -34,7 +34,7 @@ static const rg__mapping *name_place(const rg__native *c, const void *p,
     const rg__shared *sh = c->shared;
     const rg__mapping *map =
         rg__mapping_of(sh->mappings, sh->member[sh->rank], p, bytes);
-    if (map == NULL || !may_be_named(c, map, p, bytes))
+    if (map == NULL || !may_be_named(c, map, bytes))
         return NULL;
     *segment_p = map->id;
     *at_p = rg__mapping_place(map, p);
@@ -60,6 +60,16 @@ static bool is_in_the_way(const rg__native *c)
            send < recv + (uint64_t)c->n * c->bytes && recv < send + c->bytes;
 }
 
+static void name_result(const rg__native *c, rg__where *w)
+{
+    if (c->coll.recv != c->coll.send) {
+        name_place(c, c->coll.recv, c->bytes, &w->recv_segment, &w->recv_at);
+        return;
+    }
+    w->recv_segment = w->send_segment;
+    w->recv_at = w->send_at;
+}
+
 void rg__zero_copy_describe(const rg__native *c, rg__where *w)
 {
     memset(w, 0, sizeof *w);
@@ -77,7 +87,7 @@ void rg__zero_copy_describe(const rg__native *c, rg__where *w)
                           &w->send_at, w);
     if (c->coll.kind == RG__ALLREDUCE ||
         (c->coll.kind == RG__REDUCE && c->root == c->rank))
-        name_place(c, c->coll.recv, c->bytes, &w->recv_segment, &w->recv_at);
+        name_result(c, w);
 }
 
 void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
