@@ -720,9 +720,9 @@ RG_API rg_status rg_free(rg_ctx *ctx, void *p);
  * alone. A child of fork sees what its parent writes until it writes a page
  * itself, and what it writes is its own.
  *
- * Memory that is freed before rg_unregister is ordinary memory again for
- * collectives; the segment behind it is held until rg_unregister, which returns
- * ERR_INVALID then.
+ * Memory that is freed before rg_unregister, all of it or a part, is ordinary
+ * memory again for collectives; the segment behind it is held until
+ * rg_unregister, which returns ERR_INVALID then.
  *
  * ERR_INVALID: memory other than malloc's and the like (on a stack, of a file
  * or a device, shared, locked, in huge pages of hugetlb, not writable), or a
