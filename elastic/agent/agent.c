@@ -1,7 +1,7 @@
-/* An agent's parts, wired. The job is opened (open_job.c), workers start, and
- * then everything happens in callbacks: the list below says what follows from
- * each event (base/events.h), and in which order. At the end every worker is
- * gone before the agent is (end.c). */
+/* How the agent's parts are wired. The job is opened (open_job.c), workers
+ * start, and then everything happens in callbacks: the list below says what
+ * follows from each event (base/events.h), and in which order. At the end every
+ * worker goes before the agent does (end.c). */
 #include "elastic/agent/agent.h"
 #include "elastic/agent/wiring.h"
 #include "elastic/agent/base/exits.h"

@@ -1,6 +1,6 @@
-/* Opening the job in etcd: a job of that name is there, is made, or is in the
- * way; then the lease, and the keys of all/. An agent that is to end before it
- * has its lease takes none: no other host knows of it yet. */
+/* Opening the job in etcd: a job of that name is joined, made, or in the way;
+ * then come the lease and the keys of all/. An agent that is to end before it
+ * has its lease takes none, since no other host knows of it yet. */
 #include "elastic/agent/wiring.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"

@@ -1,5 +1,5 @@
 /* Taking over from an agent that was killed. The supervisor has started us with
- * its records; we are the same incarnation, under the same lease.
+ * its records. We are the same incarnation, under the same lease.
  *
  *   adopt     vault, slots, workers, output and sockets, from the records; each
  *             worker is told AGAIN
@@ -10,7 +10,8 @@
  *             the workers were told to leave; a proposal that was handed out to
  *             some members only is given up
  *
- * Without etcd we stay before the last: members go on meanwhile, as always. */
+ * Without etcd we wait before the last step: members go on meanwhile, as
+ * always. */
 #include "elastic/agent/wiring.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"

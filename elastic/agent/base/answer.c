@@ -1,4 +1,4 @@
-/* Sending a text of any length in one packet: a descriptor of it. */
+/* Sending a text of any length in one packet, as the descriptor of a memfd. */
 #include "elastic/agent/base/answer.h"
 
 #include <string.h>

@@ -4,10 +4,10 @@
  * `cur` is what this agent has seen, with the commit on its lineage and this
  * host in its world. A host that was left out meanwhile can't claim, and a host
  * that can't claim removes what it wrote. So when job and etcd are gone, the
- * names in the directory alone say what counts. What is durable is then
+ * names in the directory alone say what counts. A durable checkpoint is then
  * published for the workers and for people. A claim has the hash of the file's
- * head: if all hosts are restarted before it is published, a worker that has
- * loaded the file proves that it is there. */
+ * head: if all hosts are restarted before the checkpoint is published, a worker
+ * that has loaded the file proves that it exists. */
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"
 #include "elastic/agent/base/txn.h"

@@ -1,13 +1,14 @@
-/* The job's last checkpoint (--checkpoint-on-stop). Where fn has returned on
- * all ranks, rank 0's worker has asked for it as for any other. When the job
- * ends for another reason, the agent of rank 0's host takes the newest commit
- * itself, once no worker here can store into the vault any more; workers end
- * meanwhile.
+/* The job's last checkpoint (--checkpoint-on-stop). If fn has returned on all
+ * ranks, rank 0's worker has asked for it as for any other checkpoint. When the
+ * job ends for another reason, the agent of rank 0's host takes the newest
+ * commit itself, once no worker here can store into the vault any more; workers
+ * end meanwhile.
  *
  * A commit that lies whole in this vault can be resumed from, so it may be
- * written. Where other hosts have shards of it, one may lack it, as its rank
- * had not come so far: then the commit before is tried. Those hosts, and the
- * one whose etcd it takes, wait until the checkpoint is durable or given up. */
+ * written. If other hosts have shards of it, one of them may lack the commit,
+ * because its rank had not come so far: then the commit before is tried. Those
+ * hosts, and the one that runs the job's etcd, wait until the checkpoint is
+ * durable or given up. */
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/base/view.h"

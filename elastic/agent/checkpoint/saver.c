@@ -1,12 +1,12 @@
-/* Checkpoints of this host: the agent of rank 0's host writes them, behind the
- * steps, by a process for each (writer.h); where there are shards each other
- * host writes a file of its own (shares.c). What is written counts only after a
- * claim (claim.c).
+/* Checkpoints of this host: the agent of rank 0's host writes them while steps
+ * go on, by a process for each (writer.h); if there are shards, each other host
+ * writes a file of its own (shares.c). A checkpoint counts only after a claim
+ * (claim.c).
  *
- * A request that comes meanwhile waits; a newer one replaces it. The job
- * waits for this only at its end: what was asked for before is finished
- * first, within DONE_NS, and so is the newest commit (last.c). Each failure
- * is reported once. */
+ * A request that comes meanwhile waits; a newer one replaces it. The job waits
+ * for checkpoints only at its end: those that were asked for are finished
+ * first, within DONE_NS, and so is the newest commit (last.c). Each failure is
+ * reported once. */
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"

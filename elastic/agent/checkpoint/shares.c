@@ -1,10 +1,10 @@
 /* The shards of other hosts in a checkpoint. All hosts copy the commit when it
  * is asked for, each its own shards. Once the host of rank 0 has made the file
- * it says so (all/order); the others write files of their own beside it, as
- * follows from buffers and world, with the hashes of their pieces, which go
- * into its head, and answer that they have (all/share/<host>). When a host
- * fails or is gone, there is no checkpoint; a copy that is not ordered is
- * dropped.
+ * it says so (all/order); the others write files of their own beside it, whose
+ * layout follows from buffers and world, with the hashes of their pieces, which
+ * go into the head of rank 0's file. Then they answer that they have done so
+ * (all/share/<host>). When a host fails or is gone, there is no checkpoint; a
+ * copy that is not ordered is dropped.
  */
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"

@@ -2,15 +2,15 @@
  *
  * The commit lies in a vault slot that a later commit will overwrite, and no
  * commit waits for a disk. So it is copied first, into memory that is reserved
- * and touched beforehand, and the slot is looked at again afterwards: a copy
- * that a commit ran into is thrown away, and the next commit tried. Any other
- * copy is compared with the checksums of its pieces and shards.
+ * and touched beforehand, and the slot is checked again afterwards: if a commit
+ * wrote to it meanwhile, the copy is thrown away, and the next commit tried.
+ * Any other copy is compared with the checksums of its pieces and shards.
  *
  * Which commits may be taken: the one that was asked for, the newest decided
  * one, and any for which a piece of a later step of its generation is there,
  * whole or not: a rank begins a commit only when the one before has been agreed
- * on by all. With shards only those of the same world, which cuts them alike;
- * where several hosts write, only the one asked for. */
+ * on by all. With shards, only commits of the same world, which cuts them
+ * alike; if several hosts write, only the one that was asked for. */
 #include "elastic/agent/checkpoint/writer.h"
 #include "elastic/agent/checkpoint/image.h"
 #include "elastic/agent/vault/vaults.h"

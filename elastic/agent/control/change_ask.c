@@ -1,5 +1,6 @@
-/* A person asks for a change of the whole job: looked at, then written into
- * etcd on the condition that nothing has changed since, again if it has. */
+/* A person asks for a change of the whole job. The agent reads the records,
+ * then writes the change into etcd on the condition that nothing has changed
+ * since, and begins again if something has. */
 #include "elastic/agent/control/change_ask.h"
 #include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/control/control.h"

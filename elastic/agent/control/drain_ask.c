@@ -1,5 +1,5 @@
 /* A person asks a host to leave. This writes all/drain/<host>, guarded by the
- * incarnation of the host's record, so that a late sending does not hit another
+ * incarnation of the host's record, so that a late request does not hit another
  * host that has taken the name since; the host's own agent does the rest.
  *
  *   look:   read the records of all hosts, and what is asked of this one

@@ -3,10 +3,10 @@
  * question. While etcd is away, or when it gives no answer within a second, it
  * comes from what this agent has seen, and says so. Before that the workers
  * here are asked for their sets, and other hosts of the world for the times of
- * their workers' steps, without waiting for one that does not answer at once.
+ * their workers' steps; the answer does not wait for one that is late.
  *
  * A follower asks only for the end: its connection stays until the agent ends,
- * which then tells its exit code. */
+ * which then sends its exit code. */
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/control/scrape.h"

@@ -1,6 +1,6 @@
 /* A person asks for other bounds of the world. This writes all/size; every
  * agent takes it over, and the leader plans with it. It is guarded by the
- * record that was seen and by the job's own, so that a late sending changes no
+ * record that was seen and by the job's own, so that a late request changes no
  * other job, and none that has ended.
  *
  *   look:   read meta, all/size, all/end and the records of all hosts

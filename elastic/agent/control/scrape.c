@@ -4,7 +4,8 @@
  *      └── 5 s in all, or a head of more than 4 KiB ──┘
  *
  * Draining: a connection that is closed with bytes unread is reset, and the
- * answer is lost on its way; so what comes is read until the client closes. */
+ * answer is lost on its way. So we read whatever comes until the client
+ * closes. */
 #include "elastic/agent/control/scrape.h"
 #include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/control/control.h"

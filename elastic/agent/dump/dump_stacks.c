@@ -1,7 +1,7 @@
-/* The stacks of other processes, by a process of its own: what it waits for
- * holds up no agent. C stacks come from eu-stack or gdb, whichever is installed
- * and may look; else from the kernel: what each thread waits in. Tools of all
- * processes run at once, and are killed when they are late.
+/* The stacks of other processes, by a process of its own, so that its waits
+ * hold up no agent. C stacks come from eu-stack or gdb, whichever is installed
+ * and permitted; otherwise the kernel says in what each thread waits. Tools of
+ * all processes run at once, and are killed when they are late.
  *
  * A Python worker has offered a file and a signal on which it writes the stacks
  * of all of its threads there (Regroup's Python module): a memfd that is named

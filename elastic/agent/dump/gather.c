@@ -1,5 +1,5 @@
-/* The parts of the other hosts of a world, from their agents: so many are
- * asked at once, and the next one when one has answered or has gone. */
+/* The parts of the other hosts of a world, from their agents: some are asked at
+ * once, and the next one when one has answered or has gone. */
 #include "elastic/agent/dump/dump_parts.h"
 
 #include <stdlib.h>

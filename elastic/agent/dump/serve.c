@@ -1,6 +1,6 @@
-/* Another agent asks for this host's part: its text goes out in frames, and
- * before it is there an empty one now and then, so that the connection is not
- * taken for a silent one.
+/* Another agent asks for this host's part: its text goes out in frames. Until
+ * the text is ready, an empty frame goes out now and then, so that the
+ * connection does not count as silent.
  *
  *   DUMP (generation, stacks?)  ->
  *                              <-  DUMPED, empty ...

@@ -1,8 +1,9 @@
 /* Acks. A host tells the leader in a datagram that it has built a generation,
  * and tells it again with every beat until that generation is decided or given
- * up. So a lost one, a new leader and an agent that has taken over from the
- * leader's cost a beat, and a change writes nothing to etcd for each host. An
- * ack is a fact that stays true: the leader counts the first that it hears. */
+ * up. So a lost ack, a new leader, or an agent that has taken over from the
+ * leader's costs one beat, and a change writes nothing to etcd for each host.
+ * An ack is a fact that stays true: the leader counts the first that it
+ * hears. */
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/generation/generation_parts.h"
 #include "elastic/agent/base/view.h"

@@ -1,8 +1,8 @@
 /* The leader's part: any agent can have it, by the key all/leader under its
  * lease, whose create_revision is the token that guards every act. The leader
- * mirrors all keys of the job; a look is the rules of member/plan.c over that
- * copy, which stands at one revision, and one CAS; whatever happened meanwhile
- * only fails the CAS, and the next look sees it. */
+ * mirrors all keys of the job. A look applies the rules of member/plan.c to
+ * that copy, which is at one revision, and makes one CAS; whatever happened
+ * meanwhile only makes the CAS fail, and the next look sees it. */
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/generation/generation_parts.h"
 #include "elastic/agent/base/exits.h"

@@ -1,14 +1,14 @@
-/* Offers. A leader that ends a broken generation needs two records, what it
- * proposes and what it decides, and hosts need time in between to build. So it
- * says first what it is going to propose: each host that is where the leader
- * is (same leader, same `cur`, the decision before passed on) takes it up as if
- * it were on record, and acks it. When all have, one txn writes both records.
- * If they have not within OFFER_NS, or something else happens, the offer goes
- * on record as any proposal does (leader.c).
+/* Offers. A leader that ends a broken generation needs two records, its
+ * proposal and its decision, and hosts need time in between to build. So it
+ * first says what it is going to propose: each host that is where the leader is
+ * (same leader, same `cur`, the decision before passed on) takes it up as if it
+ * were on record, and acks it. When all have, one txn writes both records. If
+ * they have not within OFFER_NS, or something else happens, the offer goes on
+ * record as any proposal does (leader.c).
  *
  * Another leader may record another proposal under the same number. A host
- * takes up one of each number: it says that the other is broken, and the next
- * number follows. */
+ * takes up only one proposal of a number: it says that the other one is broken,
+ * and the next number follows. */
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/generation/generation_parts.h"
 #include "elastic/agent/base/view.h"

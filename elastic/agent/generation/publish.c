@@ -1,8 +1,8 @@
 /* This host's record in etcd, and the reasons why generations end. One txn at
  * a time carries the newest record and every reason not yet there, guarded by
- * the record's revision: whatever order sendings arrive in, an older record
- * never replaces a newer one. While etcd is away all of it waits here, and the
- * newest replaces what was on its way: a death and its replacement are then one
+ * the record's revision: in whatever order requests arrive, an older record
+ * never replaces a newer one. While etcd is away they wait here, and the newest
+ * record replaces the one that waits: a death and its replacement are then one
  * change. */
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/generation/generation_parts.h"

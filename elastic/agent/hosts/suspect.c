@@ -14,12 +14,11 @@
  *                                 agent that finds the leader's agent gone
  *
  * A host whose kernel says that the agent's port is shut has only lost its
- * agent: it is accused when --agent-grace has passed, or, like any that is
- * silent, when a worker there has let go of a connection too, or the generation
- * is broken, or its launch over, and all hosts wait. An accusation is
- * withdrawn when a probe is answered, and all of them when this agent finds
- * that it was late itself, ten times in a row at most. Without etcd nothing is
- * accused. */
+ * agent: it is accused when --agent-grace has passed, or, like any silent host,
+ * when a worker there has closed a connection too, or when the generation is
+ * broken, or its launch over, and all hosts wait. An accusation is withdrawn
+ * when a probe is answered, and all of them when this agent finds that it was
+ * late itself, ten times in a row at most. Without etcd nothing is accused. */
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/hosts/suspect_parts.h"
 #include "elastic/agent/base/exits.h"
