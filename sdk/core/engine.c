@@ -5,8 +5,8 @@
  * only helps takes it by trylock and gives way to threads that want to change
  * something.
  *
- * The Regroup thread does not progress while a user thread waits: the waiting
- * thread is quicker by a switch, and two would only fight for the lock. When
+ * The Regroup thread advances nothing while a user thread waits: the waiting
+ * thread saves a context switch, and two would only fight for the lock. When
  * the last waiting thread leaves and operations are still in flight, it wakes
  * the Regroup thread, which is asleep on page->wake (sleep.c).
  *

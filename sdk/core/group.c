@@ -4,7 +4,7 @@
  * set, so a difference anywhere is found with the first one, and the others are
  * not begun. Which allreduces are fused follows from the group alone, and so is
  * the same on all ranks: the first one that is left takes all later ones that
- * are small and have its type, op and scales, past whatever lies between. */
+ * are small and have its type, op and scales, whatever lies between them. */
 #include <stdlib.h>
 
 #include "sdk/base/fail.h"

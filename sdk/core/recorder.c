@@ -1,8 +1,9 @@
 /* Writing the record (base/record.h): what each set has started and ended here.
  *
- * The engine's lock is held in all of it. A note is found again by its request,
- * unless the ring has come round and it is another's: then its serial differs.
- * A channel takes a lane with its first operation in a generation. */
+ * The engine's lock is held in all of it. A request finds its note again,
+ * unless the ring has wrapped and the note is another request's: then its
+ * serial differs. A channel takes a lane with its first operation in a
+ * generation. */
 #include <stdio.h>
 #include <string.h>
 

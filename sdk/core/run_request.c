@@ -1,4 +1,4 @@
-/* How a request runs on its comm when that is not simply as it was started:
+/* How a request runs on its comm if it does not simply run as it was started:
  *
  *   fused     a group's small allreduces as one, on packed memory
  *   joined    an allreduce that is begun again because some have joined, and

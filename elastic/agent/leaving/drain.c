@@ -3,14 +3,14 @@
  *   drain   our record says so; the leader proposes a world without us; our
  *           workers leave at the commit that ends their step; we go when that
  *           world is decided and no host fetches a commit from us
- *   leave   at once: workers are ended, the others go back to their last commit
+ *   leave   at once: workers are ended, other hosts go back to their last commit
  *
  *   fail    the same with a code, for what the agent can't survive; the last
  *           host's is the job's end
  *
  * In each case the last record of this host says that it is gone, so that no
- * host waits for its lease. The record outlives us by that lease, and for good
- * where the world would miss us. */
+ * host waits for its lease. The record outlives us by that lease, and stays for
+ * good if the world would miss us. */
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/exits.h"

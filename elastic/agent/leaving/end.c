@@ -1,6 +1,6 @@
 /* How an agent ends: this host leaves or the job ends (exits.h), with the step
  * that is under way if that is worth a checkpoint; workers are ended, and the
- * agent goes when nothing of them is left. */
+ * agent ends when nothing of them is left. */
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/exits.h"

@@ -1,11 +1,12 @@
 /* An agent that only waits for etcd.
  *
- * Away, etcd costs a world that trains nothing. A world that is finished,
- * broken, not made yet or not begun goes on only when etcd is back: then the
- * clock of --etcd-timeout runs, from the moment when both hold, and when it is
- * over this host leaves. The clock begins again whenever etcd is back, or a
- * process here has something to do again. It is a poll, and only while etcd is
- * away: what it looks at is told by workers, by other agents and by the kernel.
+ * While etcd is away, a world that trains loses nothing. A world that is
+ * finished, broken, not made yet or not begun goes on only when etcd is back.
+ * So the clock of --etcd-timeout runs from the moment when both hold, and when
+ * that time is over this host leaves. The clock begins again whenever etcd is
+ * back, or a process here has something to do again. This is a poll, and only
+ * while etcd is away: what it checks comes from workers, from other agents and
+ * from the kernel.
  */
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/leaving/leaving_parts.h"

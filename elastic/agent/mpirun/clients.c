@@ -1,8 +1,8 @@
-/* What mpirun starts in place of ssh, `regroup-rank proxy` once for each host,
- * where mpirun does not look at how that ends (hydra): a client that has failed
- * leaves its host without a daemon, and mpirun waits. Such a child stays a
- * zombie of mpirun's, with its exit code, so it is looked for until the launch
- * has a world. */
+/* In place of ssh, mpirun starts `regroup-rank proxy` once for each host, and
+ * hydra does not look at how that ends: a client that has failed leaves its
+ * host without a daemon, and mpirun waits. Such a child stays a zombie of
+ * mpirun's, with its exit code, so it is looked for until the launch has a
+ * world. */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/base/view.h"
 

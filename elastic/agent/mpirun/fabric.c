@@ -1,5 +1,5 @@
-/* Hardware that this host lacks: without a fabric, and with no accelerator,
- * an MPI spends more time looking for them, and listing all devices, than on
+/* Hardware that this host lacks. On a host without a fabric or an accelerator,
+ * an MPI spends more time looking for these, and listing all devices, than on
  * the rest of its start. */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 

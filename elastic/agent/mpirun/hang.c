@@ -1,9 +1,9 @@
-/* Ranks that wait for each other, in calls of MPI or wherever, without a death
+/* Ranks that wait for each other, in calls of MPI or elsewhere, without a death
  * that would end their launch. Only the program knows how long a step may take:
- * the person that starts it says when the launch is over (--hang-timeout), and
- * without that word it is reported. A step ends on all ranks, so each agent
- * looks at its own ranks alone. Ranks that have not come to rg_state_resume may
- * never end a step: then no step is awaited. */
+ * the person that starts it says when the launch is over (--hang-timeout);
+ * without that the wait is only reported. A step ends on all ranks, so each
+ * agent looks at its own ranks alone. Ranks that have not come to
+ * rg_state_resume may never end a step: then no step is awaited. */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"

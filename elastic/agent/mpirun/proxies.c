@@ -1,7 +1,7 @@
 /* In place of ssh, mpirun calls `regroup-rank proxy HOST WORDS` once for each
  * host (Open MPI: each other one), and the agent there runs the words, a daemon
- * of the MPI, in a shell. The asking process has its answer when that has
- * begun, or, where mpirun wants it so, has called back. */
+ * of the MPI, in a shell. The asking process gets its answer when the daemon
+ * has begun, or, if mpirun wants it so, has called back. */
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/mpirun/mpirun_parts.h"

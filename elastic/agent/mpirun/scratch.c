@@ -1,8 +1,8 @@
-/* Files that a killed launch leaves behind: its MPI removes none of them then.
- * They are in directories of the launch's own, which bear the same names on all
- * its hosts, since an MPI hands its settings on, and which are removed when
- * nothing of the launch lives here any more. Its agent holds a lock of each:
- * a directory whose lock is free is a dead job's. */
+/* Files that a killed launch leaves behind, since its MPI then removes none of
+ * them. They are in directories of the launch's own, which have the same names
+ * on all its hosts, since an MPI hands its settings on. The agent removes these
+ * when nothing of the launch lives here any more. Its agent holds a lock of
+ * each: a directory whose lock is free is a dead job's. */
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun_parts.h"
 

@@ -8,8 +8,8 @@
  * on with everything else; so it does after each read of a program that prints
  * without end. A pipe takes a long line in parts: until all of it is written no
  * other line goes there. An output outlives its process until it is written,
- * and what was read of it outlives the agent: it lies in a spool, and the
- * pipe's end with the supervisor. */
+ * and what was read of it outlives the agent: that is in a spool, and the
+ * supervisor holds the pipe's end. */
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/output/spool.h"
 #include "elastic/agent/base/view.h"

@@ -1,8 +1,8 @@
 /* The spool of an output.
  *
  * Each change is made by one store, of a position; the data that it covers is
- * there before, and stays untouched until the next store. What a system call
- * has done can be found where no store has recorded it:
+ * there before, and stays untouched until the next store. If no store has
+ * recorded what a system call did, that can still be found:
  *
  *   read    the ring's free bytes are 0xff before it, which is in no text
  *   write   the file has grown since the text came */

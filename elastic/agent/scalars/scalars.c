@@ -1,8 +1,8 @@
 /* The agent's part: on a timer it takes the scalars of whole steps from the
  * records of its workers, the oldest generation first, because rank 0 may have
  * moved, and hands them to the process that writes. A step leaves the record
- * when it is handed over, so the next agent goes on with the next step. Where a
- * generation resumes at a step, later ones are rolled back. */
+ * when it is handed over, so the next agent goes on with the next step. If a
+ * generation resumes at a step, later steps are rolled back. */
 #include "elastic/agent/scalars/scalars_parts.h"
 
 #include <errno.h>

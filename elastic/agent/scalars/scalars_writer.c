@@ -1,5 +1,5 @@
-/* The process that writes metrics down. Steps stand in rising order: a
- * step that is written replaces what is there of it and of later ones. */
+/* The process that writes metrics down. Steps are in rising order: writing a
+ * step replaces it and all later ones in the file. */
 #include "elastic/agent/scalars/scalars_parts.h"
 
 #include <errno.h>

@@ -2,12 +2,12 @@
  *
  * A decision that names this host among its copies waits here until the vault
  * holds what the decision says; only then do local workers hear of it. One
- * source after the other is called and asked for the replicated buffers, for
- * shards, or for both, and sends them as chunks (chunk.h).
+ * source after the other is asked for the replicated buffers, for shards, or
+ * for both, and sends them as chunks (chunk.h).
  *
- * What comes goes into a vault slot other than that of the newest whole commit
- * on the lineage, unless parts of the commit lie here already: those stay, and
- * the rest goes beside them.
+ * What arrives goes into a vault slot other than that of the newest whole
+ * commit on the lineage. But if a slot has parts of the commit already, those
+ * stay, and the rest goes beside them.
  *
  * Whatever fails ends the generation, with a reason; the next decision finds
  * another source. No time limit but the connection's silence. */

@@ -1,11 +1,12 @@
 /* Copies of this host's shards on other hosts, and of other hosts' here.
  *
- * The hosts of a generation stand in a circle, in the order of their first
- * ranks; each sends the shards of its ranks to the next `replicas` ones. Once a
- * commit counts a worker rings (COMMITTED); then, behind the steps, its shards
- * go out commit by commit, none left out, so that "stored up to step n" says it
- * all. The pages tell the workers when all of a commit's copies are stored;
- * when they are on all hosts is agreed by the workers (state.c).
+ * The hosts of a generation form a circle, in the order of their first ranks;
+ * each sends the shards of its ranks to the next `replicas` hosts. Once a
+ * commit counts, a worker says so (COMMITTED); then, while steps go on, its
+ * shards go out commit by commit, none left out, so that "stored up to step n"
+ * says it all. The pages tell the workers when all copies of a commit from this
+ * host are stored; the workers agree on when that is true of all hosts
+ * (state.c).
  *
  * A copy goes into the vault slot where that host has the commit itself. A
  * connection that breaks is opened again, which costs only time. But workers

@@ -1,7 +1,7 @@
-/* Can a process that is dying still store into shared memory? Asked of /proc,
+/* Can a process that is dying still store into shared memory? We ask /proc,
  * since the kernel frees gigabytes before it tells a parent or a pidfd. A
- * process can't once none of its threads has an address space left, or once it
- * sits in a core dump.
+ * process can no longer store once none of its threads has an address space, or
+ * once it is in a core dump.
  *
  * A process that can't be examined may store: only a kernel that says that it
  * does not exist (ENOENT, ESRCH) proves its end. An agent without a descriptor

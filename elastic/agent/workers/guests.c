@@ -1,7 +1,7 @@
 /* Connections to the agent's socket that have not yet said what they are for: a
- * worker that will say HELLO, a `regroup` command with a question. Of our uid
- * only. There are few at a time, and none for long: one too many replaces the
- * oldest, and each has PATIENCE_NS for its first message. */
+ * worker that will say HELLO, or a `regroup` command with a question. They must
+ * have our uid. There are few at a time, and none for long: one too many
+ * replaces the oldest, and each has PATIENCE_NS for its first message. */
 #include "elastic/agent/workers/workers.h"
 #include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/accept.h"

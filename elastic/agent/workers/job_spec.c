@@ -1,8 +1,8 @@
 /* All hosts of a job run the same: program and arguments, version of Regroup,
  * registered buffers. The first host with a worker at the door writes that down
  * (`shape`, once); a host that differs leaves with both in one sentence, before
- * any of its workers is offered a place. Of the workers of a host the first at
- * the door says what is registered; one that differs, then or in any later
+ * any of its workers is offered a place. The first worker of a host at the door
+ * says what is registered; a worker that differs, then or in any later
  * generation, makes the host leave as well. */
 #include "elastic/agent/workers/workers.h"
 #include "elastic/agent/base/exits.h"

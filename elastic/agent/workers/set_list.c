@@ -1,7 +1,8 @@
 /* The sets that workers have. No agent keeps a list of them: an agent that is
  * asked for the status asks its workers, whose Regroup threads answer at once.
- * A list is known to every worker; of splits and rules each knows its own
- * colour, so that those without a member on this host are not seen here.
+ * Every worker knows the sets of listed ranks; of splits and rules it knows
+ * only its own colour, so colours without a member on this host are not seen
+ * here.
  *
  * What a worker says is checked before it is kept. */
 #include "elastic/agent/workers/workers.h"
