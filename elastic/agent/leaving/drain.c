@@ -3,7 +3,7 @@
  *   drain   our record says so; the leader proposes a world without us; our
  *           workers leave at the commit that ends their step; we go when that
  *           world is decided and no host fetches a commit from us
- *   leave   at once: workers are ended, other hosts go back to their last commit
+ *   leave   at once: workers are ended, the others go back to their last commit
  *
  *   fail    the same with a code, for what the agent can't survive; the last
  *           host's is the job's end
