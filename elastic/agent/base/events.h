@@ -1,6 +1,6 @@
-/* What happens inside the agent. A file that learns of one calls
+/* The events inside the agent. A file that learns of one calls
  * a->on->EVENT(...) and nothing above it; the one list in agent.c says what
- * follows from each, and in which order.
+ * follows from each event, and in which order.
  *
  * Threads: the loop's. What follows has happened when the call returns, so a
  * caller looks again at what it knows, as after any call. */

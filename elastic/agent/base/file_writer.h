@@ -1,6 +1,6 @@
-/* A process that writes files for the agent: a disk that hangs holds it up, and
- * not the agent. The agent sends it messages, and it ends when their socket is
- * closed.
+/* A process that writes files for the agent: a disk that hangs holds up that
+ * process, and not the agent. The agent sends it messages, and the process ends
+ * when their socket is closed.
  *
  * Threads:   the loop's. */
 #ifndef RG_AGENT_FILE_WRITER_H

@@ -1,4 +1,5 @@
-/* How a child has ended is asked at once; it is reaped behind the loop. */
+/* The agent asks at once how a child has ended; a thread beside the loop reaps
+ * the child. */
 #ifndef RG_AGENT_REAP_H
 #define RG_AGENT_REAP_H
 

@@ -1,8 +1,8 @@
 /* What this agent waits for. A wait that is longer than the budget (--detect)
- * is reported once, in a warning that says for what, for which host, since
- * when, and what ends it; until it ends `regroup status` shows it as waiting[],
- * and the metric `waits` counts it. The end of a reported wait is reported as
- * well.
+ * is reported once, in a warning that says what is awaited, from which host,
+ * since when, and what ends the wait; until then `regroup status` shows it as
+ * waiting[], and the metric `waits` counts it. The end of a reported wait is
+ * reported as well.
  *
  * (kind, key) names a wait. The sentence continues "host h1 waits for ": what
  * is awaited, from which host, and no "since". */

@@ -1,7 +1,7 @@
 /* The process that writes a checkpoint, or this host's share of one, a child of
- * the agent. It is a process and not a thread: a file system that hangs blocks
- * a process that nothing waits for, and not the agent; its copy of the state
- * goes with it at once.
+ * the agent. It is a process and not a thread: a file system that hangs then
+ * blocks a process for which nothing waits, and not the agent; and when the
+ * process ends, its copy of the state is gone at once.
  *
  *   child of rank 0's host                      agent
  *   copy the commit, make the file -- BEGUN   -->
@@ -16,8 +16,8 @@
  *   write its shards, sync         -- SHARED  -->
  *
  * FAILED or GONE instead of any word. The end of the connection means "give it
- * up": the child removes what it made and ends. So nothing that it does
- * outlives the agent, and nothing counts without its word. */
+ * up": the child removes what it made and ends. So nothing that the child does
+ * outlives the agent, and nothing counts without the agent's word. */
 #ifndef RG_AGENT_WRITER_H
 #define RG_AGENT_WRITER_H
 

@@ -1,5 +1,5 @@
-/* What a person asks for of the whole job, on its way into etcd. Each function
- * that answers also ends the ask. */
+/* A person's request for a change of the whole job, on its way into etcd. Each
+ * function that answers also ends the request. */
 #ifndef RG_AGENT_CHANGE_ASK_H
 #define RG_AGENT_CHANGE_ASK_H
 

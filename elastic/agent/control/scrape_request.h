@@ -1,5 +1,5 @@
-/* The head of an HTTP request, as far as two addresses that can be got need it.
- * Pure functions.
+/* The head of an HTTP request, as far as a server of two paths needs it. Pure
+ * functions.
  *
  * Threads:   any.
  * Ownership: nothing is kept. */

@@ -5,9 +5,9 @@
  *            at least LEAST, at most MOST
  *
  * A new observer knows nothing: for TURN_NS its budget is not below the one
- * that it begins with. What it sees in that time, while programs start, counts
- * in that time only. A delay above MOST is a fault, no noise: no budget would
- * have covered it. */
+ * with which it begins. What it sees in that time, while programs start, counts
+ * only in that time. A delay above MOST is a fault and not noise: no budget
+ * would have covered it. */
 #ifndef RG_AGENT_DELAYS_H
 #define RG_AGENT_DELAYS_H
 

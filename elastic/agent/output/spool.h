@@ -1,9 +1,10 @@
 /* What was read of a process's output and is not written yet, in memory that
- * outlives the agent that read it. The agent may be killed behind any
- * instruction; the next one goes on where that was: no byte of text is lost,
+ * outlives the agent that read it. The agent may be killed after any
+ * instruction, and the next one goes on from there: no byte of text is lost,
  * and in a file none comes twice. Of output that is not text, bytes 0xff at the
- * end of what it was just reading may be lost. Onto a terminal or into a pipe,
- * what it was just writing may come twice: those can't be asked what they took.
+ * end of what the agent was just reading may be lost. On a terminal or in a
+ * pipe, what it was just writing may come twice, since nothing tells how much
+ * these took.
  *
  * pipe -> ring -> text -> file, terminal or pipe
  *

@@ -1,7 +1,7 @@
 /* The agent's end of what its supervisor keeps for it (fdrecord.h): put a
- * record before anything that follows from it is done, and a killed agent's
- * successor finds it. A supervisor that is stopped delays nothing: records wait
- * here then, and are lost when the agent is killed at that moment.
+ * record before you do anything that follows from it, and a killed agent's
+ * successor finds it. A supervisor that is stopped delays nothing: records then
+ * wait here, and are lost if the agent is killed at that moment.
  *
  * Threads:   the loop's.
  * Ownership: descriptors given to put stay the caller's; the supervisor has

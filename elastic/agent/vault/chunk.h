@@ -5,9 +5,9 @@
  *   PIECE  which part of which commit comes, and the sum of its hashes
  *   BYTES  its slices, buffer by buffer, in frames
  *
- * A part is marked `writing` before its first byte arrives and complete when
- * the last has, and when the sum is right. The sender takes the sum as well: a
- * part that does not match is damaged, and no longer counts.
+ * A part is marked `writing` before its first byte arrives, and complete when
+ * the last has arrived and the sum is right. The sender takes the sum as well:
+ * a part that does not match is damaged, and no longer counts.
  *
  * Threads: the loop's. Ownership: the room that has a chunk frees it. */
 #ifndef RG_AGENT_CHUNK_H
