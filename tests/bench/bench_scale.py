@@ -65,7 +65,7 @@ def parse_flags():
     flags.add_argument("--times", type=int, default=10,
                        help="changes of each row, at most (default: 10)")
     flags.add_argument("--kinds", default="one",
-                       help="who leaves: " + ", ".join(KINDS))
+                       help="what leaves: " + ", ".join(KINDS))
     flags.add_argument("--detect", default="cloud")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--json", action="store_true",
