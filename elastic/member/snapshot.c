@@ -6,10 +6,13 @@
 
 #include "sdk/base/log.h"
 
-/* Room for one more zeroed item behind n; NULL when memory is out. */
+/* Room for one more zeroed item behind n; NULL when memory is out. An array has
+ * room for a power of two: it is not copied for each of thousands of hosts. */
 static void *grow(void **array, int n, size_t item)
 {
-    char *more = realloc(*array, item * (size_t)(n + 1));
+    char *more = *array;
+    if ((n & (n - 1)) == 0)
+        more = realloc(more, item * (n > 0 ? 2 * (size_t)n : 1));
     if (more == NULL)
         return NULL;
     *array = more;
