@@ -80,6 +80,7 @@ int rg__cmd_status(rg__cli *cli);
 int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);
 int rg__cmd_events(rg__cli *cli);
+int rg__cmd_tune(rg__cli *cli);
 int rg__cmd_dump(rg__cli *cli);
 int rg__cmd_timeline(rg__cli *cli);
 int rg__cmd_drain(rg__cli *cli);

@@ -149,6 +149,20 @@ static const rg__command commands[] = {
      "Each line says ok, warn or fail, and what to do. Ends with 1 when one\n"
      "says fail.\n",
      rg__cmd_doctor},
+    {"tune", "", "measure from which size on this machine reads memory",
+     "Two ranks exchange ordinary memory for some ten seconds, staged and read "
+     "by\n"
+     "the kernel by turns. What is printed are lines for the file that\n"
+     "REGROUP_CONFIG names: the measurement in comments, then the setting.\n"
+     "\n"
+     "  regroup tune >> regroup.conf\n"
+     "\n"
+     "The default stays unless it was slower by 10 % in both turns. Ends with "
+     "71\n"
+     "where reading is not possible: on one processor, or where the kernel "
+     "refuses\n"
+     "it. Measure on a quiet machine.\n",
+     rg__cmd_tune},
     {"config", "[--json] [FLAGS]",
      "list all settings, their values and where those come from",
      "A flag goes before a variable, a variable before the file that\n"

@@ -133,6 +133,7 @@ typedef struct rg__library_settings {
     const char *check;        /* off, late or each */
     const char *interpose;    /* NULL: nothing */
     const char *check_state;  /* auto, off, strict or a number of commits */
+    uint64_t read_min;        /* bytes; shm/read.c */
     bool autotune;            /* of reducers */
     const char *autotune_log; /* NULL: none */
     const char *interface;    /* name or network; NULL: none is named */

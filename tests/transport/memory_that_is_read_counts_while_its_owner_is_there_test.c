@@ -2,7 +2,8 @@
  * or dies, when it has read but others have not, none of those that read it
  * gets OK, whatever is in that memory by then. Where the kernel refuses to let
  * one of them read, all stage, and so they do where a process number means
- * another process.
+ * another process. REGROUP_READ_MIN says from which size on, and members whose
+ * values differ get the same results.
  *
  * Covers: read.c pairwise.c zero_copy.c */
 #include <linux/filter.h>
@@ -257,8 +258,44 @@ static void refused_later(world *w, void *arg)
     one_refused(w, arg);
 }
 
+/* ------------------------------------------------------- from which size on */
+
+static bool has_read(const rg__native *c)
+{
+    for (int m = 0; m < c->n; m++)
+        if (c->member[m].read_in != 0)
+            return true;
+    return false;
+}
+
+static void all_stage(world *w, void *arg)
+{
+    (void)arg;
+    all_kinds_are_right(w);
+    CHECK(!has_read(native_of(w)));
+}
+
+static void all_read(world *w, void *arg)
+{
+    none_refused(w, arg);
+    CHECK(has_read(native_of(w)));
+}
+
+/* Those of one member are read, and the others' are staged. */
+static void values_differ(world *w, void *arg)
+{
+    native_of(w)->shared->read_min = w->index == 1 ? 1 : UINT64_MAX;
+    none_refused(w, arg);
+}
+
 int main(void)
 {
+    setenv("REGROUP_READ_MIN", "1T", 1);
+    world_of(N, all_stage, NULL);
+    setenv("REGROUP_READ_MIN", "1", 1);
+    world_of(N, all_read, NULL);
+    unsetenv("REGROUP_READ_MIN");
+    world_of(N, values_differ, NULL);
     world_of(N, none_refused, NULL);
     world_of(N, one_refused, NULL);
     world_of(N, refused_later, NULL);

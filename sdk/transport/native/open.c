@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/proof.h"
 #include "sdk/base/shm.h"
@@ -195,6 +196,10 @@ static rg__bell *bell_of(const rg__shared *sh, int rank)
 
 static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
 {
+    const rg__library_settings *settings;
+    rg_status st = rg__library_settings_get(&settings);
+    if (st != RG_OK)
+        return st;
     rg__shared *sh = calloc(1, sizeof *sh);
     if (sh == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
@@ -208,7 +213,8 @@ static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
     if (rg__random_bytes(&sh->proof, sizeof sh->proof) == RG_OK &&
         boot->local_size <= sysconf(_SC_NPROCESSORS_ONLN))
         sh->pid = (uint32_t)getpid();
-    rg_status st = note_members(sh, boot);
+    sh->read_min = settings->read_min;
+    st = note_members(sh, boot);
     if (st == RG_OK)
         st = map_shared(sh, boot->control_fd);
     if (st == RG_OK && spans_hosts(boot))

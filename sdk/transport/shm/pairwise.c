@@ -10,7 +10,7 @@
  *   all streams <= SMALL_BYTES              read the slots
  *   otherwise, for each stream:
  *     sent from rg_alloc memory             read there
- *     parts of RG__READ_MIN and more        read by the kernel (read.c)
+ *     parts of read_min and more            read by the kernel (read.c)
  *     else                                  in steps through its owner's
  *                                           staging slots (staged.c)
  *

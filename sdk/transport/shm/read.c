@@ -15,6 +15,10 @@
  * that is sent has changed by then. A failure is never an error: where the
  * owner is dead, staging waits for the abort.
  *
+ * From how many bytes on it is faster depends on the machine, so that is a
+ * setting (REGROUP_READ_MIN). Each member applies its own to what it posts, and
+ * all choose by what was posted: members with different values agree.
+ *
  * With more members on a host than it has processors, the second turn costs
  * more than the copy: they stage.
  *
@@ -65,7 +69,7 @@ void rg__read_describe(const rg__native *c, const void *p, uint64_t part,
                        uint32_t *segment_p, uint64_t *at_p, rg__where *w)
 {
     const rg__shared *sh = c->shared;
-    if (*segment_p != 0 || c->is_staged || c->n == 1 || part < RG__READ_MIN ||
+    if (*segment_p != 0 || c->is_staged || c->n == 1 || part < sh->read_min ||
         sh->pid == 0 || !rg__read_is_possible(c))
         return;
     *segment_p = RG__READ;

@@ -45,6 +45,7 @@ typedef struct rg__shared {
     int *local_rank;       /* by rank: on its host */
     uint64_t proof;        /* read.c; a random number */
     uint32_t pid;          /* mine; 0: others may not read */
+    uint64_t read_min;     /* bytes of a part that they may */
     rg__tenant *tenant;    /* by area */
     const rg__mappings *mappings;
     rg__net *net;           /* owned; NULL: all on one host */
@@ -189,7 +190,6 @@ rg_status rg__zero_copy_broadcast(rg__native *c);
 rg_status rg__zero_copy_allgather(rg__native *c);
 
 /* read.c */
-#define RG__READ_MIN ((uint64_t)32 << 10) /* of a part; below, staging wins */
 /* Name p where it is private, and others may read parts of so many bytes. */
 void rg__read_describe(const rg__native *c, const void *p, uint64_t part,
                        uint32_t *segment_p, uint64_t *at_p, rg__where *w);
