@@ -11,6 +11,8 @@
  *   loop     rg_allreduce of each tensor, in ordinary memory
  *   mpi      MPI_Allreduce of each tensor
  *   pack     one MPI_Allreduce of all, copied in and out
+ *   floor    a plain loop over memory that the ranks share: each adds up its
+ *            part of all of theirs, and writes it to all; on one host
  *
  * For each: the time to reduce all tensors when they are ready at once, and the
  * exposed time, that is what a step takes longer than its backward, which
@@ -29,19 +31,32 @@
 #include <time.h>
 
 #include "regroup/regroup_mpi.h"
+#include "tests/bench/models.h"
 
-#define TENSORS_MAX      256
 #define ROUNDS_MAX       200
+#define RANKS_MAX        64
+#define BLOCK            ((uint64_t)2048)   /* elements that stay in L1 */
 #define REGISTERED_LEAST ((size_t)64 << 10) /* smaller ones are copied */
 
-typedef enum way { VIEWS, REGISTERED, COPIED, LOOP, MPI, PACK, WAYS } way;
-static const char *const names[] = {"views", "registered", "copied",
-                                    "loop",  "mpi",        "pack"};
+typedef enum way {
+    VIEWS,
+    REGISTERED,
+    COPIED,
+    LOOP,
+    MPI,
+    PACK,
+    FLOOR,
+    WAYS
+} way;
+static const char *const names[] = {"views", "registered", "copied", "loop",
+                                    "mpi",   "pack",       "floor"};
 
-static uint64_t counts[TENSORS_MAX], total;
-static int tensors, rank, size;
-static float *own[TENSORS_MAX], *view[TENSORS_MAX], *packed;
-static float *registered[TENSORS_MAX];
+static model all;
+static int rank, size;
+static float *own[MODEL_TENSORS_MAX], *view[MODEL_TENSORS_MAX], *packed;
+static float *registered[MODEL_TENSORS_MAX];
+static float *shared[RANKS_MAX];       /* all tensors of each rank */
+static float *part[MODEL_TENSORS_MAX]; /* of its own */
 static rg_ctx *ctx;
 static rg_reducer *of_views, *of_copies, *of_registered;
 
@@ -74,79 +89,28 @@ static void pause_ms(double ms)
     nanosleep(&t, NULL);
 }
 
-/* ------------------------------------------------------------------- models */
-
-static void add(uint64_t count)
-{
-    counts[tensors++] = count;
-    total += count;
-}
-
-static void add_convolution(uint64_t in, uint64_t out, uint64_t side)
-{
-    add(in * out * side * side);
-    add(out);
-    add(out);
-}
-
-static void make_resnet50(void)
-{
-    static const int blocks[] = {3, 4, 6, 3};
-    uint64_t in = 64, width = 64;
-    add_convolution(3, 64, 7);
-    for (int stage = 0; stage < 4; stage++, width *= 2)
-        for (int b = 0; b < blocks[stage]; b++) {
-            add_convolution(in, width, 1);
-            add_convolution(width, width, 3);
-            add_convolution(width, 4 * width, 1);
-            if (b == 0)
-                add_convolution(in, 4 * width, 1);
-            in = 4 * width;
-        }
-    add(2048 * 1000);
-    add(1000);
-}
-
-static void make_gpt2(void)
-{
-    const uint64_t d = 768;
-    add(50257 * d);
-    add(1024 * d);
-    for (int layer = 0; layer < 12; layer++) {
-        const uint64_t matrix[] = {d * 3 * d, d * d, d * 4 * d, 4 * d * d};
-        const uint64_t bias[] = {3 * d, d, 4 * d, d};
-        for (int i = 0; i < 4; i++) {
-            if (i % 2 == 0) {
-                add(d);
-                add(d);
-            }
-            add(matrix[i]);
-            add(bias[i]);
-        }
-    }
-    add(d);
-    add(d);
-}
-
 /* ---------------------------------------------------------------- reducing */
 
 static float *data_of(way w, int i)
 {
-    return w == VIEWS ? view[i] : w == REGISTERED ? registered[i] : own[i];
+    return w == VIEWS        ? view[i]
+           : w == REGISTERED ? registered[i]
+           : w == FLOOR      ? part[i]
+                             : own[i];
 }
 
 static void write_all(way w)
 {
-    for (int i = 0; i < tensors; i++)
-        for (uint64_t k = 0; k < counts[i]; k++)
+    for (int i = 0; i < all.tensors; i++)
+        for (uint64_t k = 0; k < all.count[i]; k++)
             data_of(w, i)[k] = (float)(rank + 1 + (int)(k % 7));
 }
 
 static uint64_t count_wrong(way w)
 {
     uint64_t wrong = 0;
-    for (int i = 0; i < tensors; i++)
-        for (uint64_t k = 0; k < counts[i]; k++)
+    for (int i = 0; i < all.tensors; i++)
+        for (uint64_t k = 0; k < all.count[i]; k++)
             wrong += data_of(w, i)[k] !=
                      (float)(size * (size + 1) / 2 + size * (int)(k % 7));
     return wrong;
@@ -161,33 +125,59 @@ static void reduce_by_mpi(float *data, uint64_t count)
 static void pack_and_reduce(void)
 {
     float *at = packed;
-    for (int i = 0; i < tensors; at += counts[i++])
-        memcpy(at, own[i], counts[i] * sizeof *at);
-    reduce_by_mpi(packed, total);
+    for (int i = 0; i < all.tensors; at += all.count[i++])
+        memcpy(at, own[i], all.count[i] * sizeof *at);
+    reduce_by_mpi(packed, all.total);
     at = packed;
-    for (int i = 0; i < tensors; at += counts[i++])
-        memcpy(own[i], at, counts[i] * sizeof *at);
+    for (int i = 0; i < all.tensors; at += all.count[i++])
+        memcpy(own[i], at, all.count[i] * sizeof *at);
+}
+
+static void sum_block(uint64_t at, uint64_t n)
+{
+    float *restrict mine = shared[rank] + at;
+    for (int i = 1; i < size; i++) {
+        const float *restrict theirs = shared[(rank + i) % size] + at;
+        for (uint64_t k = 0; k < n; k++)
+            mine[k] += theirs[k];
+    }
+    for (int i = 1; i < size; i++)
+        memcpy(shared[(rank + i) % size] + at, mine, n * sizeof *mine);
+}
+
+static void sum_in_place(void)
+{
+    const uint64_t end = all.total * (uint64_t)(rank + 1) / (uint64_t)size;
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (uint64_t at = all.total * (uint64_t)rank / (uint64_t)size; at < end;
+         at += BLOCK)
+        sum_block(at, end - at < BLOCK ? end - at : BLOCK);
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static void reduce_after(way w)
 {
+    if (w == FLOOR) {
+        sum_in_place();
+        return;
+    }
     if (w == PACK) {
         pack_and_reduce();
         return;
     }
-    for (int i = tensors - 1; i >= 0; i--)
+    for (int i = all.tensors - 1; i >= 0; i--)
         if (w == LOOP)
-            need(rg_allreduce(rg_world(ctx), own[i], own[i], counts[i], RG_F32,
-                              RG_SUM));
+            need(rg_allreduce(rg_world(ctx), own[i], own[i], all.count[i],
+                              RG_F32, RG_SUM));
         else
-            reduce_by_mpi(own[i], counts[i]);
+            reduce_by_mpi(own[i], all.count[i]);
 }
 
 /* The part of backward that comes before a tensor, in steps of at least half a
  * millisecond. */
 static double sleep_for(double *due, double backward_ms, int i)
 {
-    *due += backward_ms * (double)counts[i] / (double)total;
+    *due += backward_ms * (double)all.count[i] / (double)all.total;
     if (*due < 0.5)
         return 0;
     const double begin = now_ms();
@@ -218,7 +208,7 @@ static double step(way w, double backward_ms, parts *p)
     const double begin = now_ms();
     if (r != NULL)
         need(rg_reducer_start_step(r));
-    for (int i = tensors - 1; i >= 0; i--) {
+    for (int i = all.tensors - 1; i >= 0; i--) {
         slept += backward_ms > 0 ? sleep_for(&due, backward_ms, i) : 0;
         const double called = now_ms();
         if (r != NULL)
@@ -285,23 +275,43 @@ static void make_buffers(void)
     const rg_reducer_params in_place = {
         .size = sizeof in_place, .sum = 1, .own_bytes = REGISTERED_LEAST};
     need(rg_reducer_create(rg_world(ctx), &in_place, &of_registered));
-    packed = malloc(total * sizeof *packed);
-    for (int i = 0; i < tensors; i++) {
+    packed = malloc(all.total * sizeof *packed);
+    for (int i = 0; i < all.tensors; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
-        own[i] = malloc(counts[i] * sizeof(float));
-        registered[i] = malloc(counts[i] * sizeof(float));
-        if (counts[i] * sizeof(float) >= REGISTERED_LEAST)
-            need(rg_register(ctx, registered[i], counts[i] * sizeof(float)));
-        need(rg_reducer_add(of_registered, name, registered[i], counts[i],
+        own[i] = malloc(all.count[i] * sizeof(float));
+        registered[i] = malloc(all.count[i] * sizeof(float));
+        if (all.count[i] * sizeof(float) >= REGISTERED_LEAST)
+            need(rg_register(ctx, registered[i], all.count[i] * sizeof(float)));
+        need(rg_reducer_add(of_registered, name, registered[i], all.count[i],
                             RG_F32, NULL));
-        need(rg_reducer_add(of_views, name, NULL, counts[i], RG_F32, NULL));
-        need(rg_reducer_add(of_copies, name, own[i], counts[i], RG_F32, NULL));
+        need(rg_reducer_add(of_views, name, NULL, all.count[i], RG_F32, NULL));
+        need(rg_reducer_add(of_copies, name, own[i], all.count[i], RG_F32,
+                            NULL));
     }
-    for (int i = 0; i < tensors; i++) {
+    for (int i = 0; i < all.tensors; i++) {
         void *at = NULL;
         need(rg_reducer_tensor(of_views, i, &at));
         view[i] = at;
+    }
+}
+
+static void share_memory(void)
+{
+    float *at;
+    MPI_Win window;
+    if (size > RANKS_MAX) {
+        fprintf(stderr, "bench_gradients: at most %d ranks\n", RANKS_MAX);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_Win_allocate_shared((MPI_Aint)(all.total * sizeof *at), sizeof *at,
+                            MPI_INFO_NULL, MPI_COMM_WORLD, &at, &window);
+    for (int i = 0; i < all.tensors; at += all.count[i++])
+        part[i] = at;
+    for (int i = 0; i < size; i++) {
+        MPI_Aint bytes;
+        int unit;
+        MPI_Win_shared_query(window, i, &bytes, &unit, &shared[i]);
     }
 }
 
@@ -322,7 +332,7 @@ int main(int argc, char **argv)
     const int asked = atoi(flag(argc, argv, "--rounds", "20"));
     const int rounds = asked < 1 ? 1 : asked > ROUNDS_MAX ? ROUNDS_MAX : asked;
     const double backward = atof(flag(argc, argv, "--backward-ms", "30"));
-    const char *model = flag(argc, argv, "--model", "resnet50");
+    const char *model_name = flag(argc, argv, "--model", "resnet50");
     const char *level = flag(argc, argv, "--thread-level", "single");
     int got = 0;
     MPI_Init_thread(&argc, &argv,
@@ -332,11 +342,12 @@ int main(int argc, char **argv)
     need(rg_init(NULL, &ctx));
     rank = rg_rank(ctx);
     size = rg_size(ctx);
-    if (strcmp(model, "gpt2") == 0)
-        make_gpt2();
+    if (strcmp(model_name, "gpt2") == 0)
+        model_gpt2(&all);
     else
-        make_resnet50();
+        model_resnet50(&all);
     make_buffers();
+    share_memory();
     double near = 1e9, far = 0;
     for (int k = -1; k < rounds; k++) { /* the first round warms up */
         const double barrier = shortest_barrier_us();
@@ -358,7 +369,8 @@ int main(int argc, char **argv)
         printf("# %s: %d tensors, %.1f MB, np %d, backward %.0f ms, %d "
                "rounds\n# way           p10    median   exposed    median     "
                "ready     after  wrong (ms)\n",
-               model, tensors, (double)total * 4e-6, size, backward, rounds);
+               model_name, all.tensors, (double)all.total * 4e-6, size,
+               backward, rounds);
         for (int w = 0; w < WAYS; w++)
             print_row((way)w, at_once[w], exposed[w], of[w], rounds, wrong[w]);
         printf("# barrier: %.2f to %.2f us\n# idle for 500 ms: %.2f ms of "

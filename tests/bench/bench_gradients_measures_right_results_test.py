@@ -13,7 +13,7 @@ import run as mpi  # pylint: disable=wrong-import-position
 
 FLAVOUR = sys.argv[1]
 PROGRAM = BUILD + "/bin/bench_gradients-" + FLAVOUR
-WAYS = ("views", "registered", "copied", "loop", "mpi", "pack")
+WAYS = ("views", "registered", "copied", "loop", "mpi", "pack", "floor")
 
 
 def test():

@@ -27,8 +27,9 @@
 
 #define TICK_NS    (20 * RG__MS)
 #define TICK_SPANS 2048 /* at once, of all workers */
+#define MUCH       256  /* the socket holds few messages: sooner again */
 #define EVENT_MAX  512
-#define QUEUED_US  10 /* a shorter wait in the queue is not worth an event */
+#define QUEUED_NS  10000 /* a shorter wait in the queue is not worth an event */
 #define SETS_NAMED 64
 #define PROGRAM    0 /* the thread of that name; set i is i + 1 */
 
@@ -49,57 +50,95 @@ typedef struct rg__timeline {
     uint64_t events, dropped, flows;
     uint64_t told[RG__CHANGES_MAX]; /* generations whose change is written */
     char *buffer;                   /* RG__WIRE_MAX bytes */
-    size_t n;
+    size_t n, held;                 /* bytes in it, and events */
     track slot[RG__HOST_SLOTS_MAX];
 } rg__timeline;
 
 /* ------------------------------------------------------------------- events */
 
-static void flush(rg__timeline *t, unsigned held)
+static void flush(rg__timeline *t)
 {
     if (t->n == 0)
         return;
     if (send(t->sock, t->buffer, t->n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-        t->dropped += held;
+        t->dropped += t->held;
     else
-        t->events += held;
-    t->n = 0;
+        t->events += t->held;
+    t->n = t->held = 0;
 }
 
-static unsigned held_of(const rg__timeline *t)
+static char *begin_event(rg__timeline *t)
 {
-    unsigned n = 0;
-    for (size_t i = 0; i < t->n; i++)
-        n += t->buffer[i] == '\n';
-    return n;
+    if (t->n + EVENT_MAX > RG__WIRE_MAX)
+        flush(t);
+    return t->buffer + t->n;
+}
+
+static void end_event(rg__timeline *t, const char *at)
+{
+    t->n = (size_t)(at - t->buffer);
+    t->held++;
+}
+
+/* What there are thousands of in a second is put together by hand: printf takes
+ * several times as long, on the processors of the ranks. */
+static inline char *put(char *at, const char *text)
+{
+    const size_t n = strlen(text);
+    memcpy(at, text, n);
+    return at + n;
+}
+
+static char *put_number(char *at, uint64_t number)
+{
+    char digits[20];
+    int n = 0;
+    do
+        digits[n++] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    while (n > 0)
+        *at++ = digits[--n];
+    return at;
+}
+
+static char *put_us(char *at, uint64_t ns)
+{
+    const unsigned rest = (unsigned)(ns % 1000);
+    at = put_number(at, ns / 1000);
+    *at++ = '.';
+    *at++ = (char)('0' + rest / 100);
+    *at++ = (char)('0' + rest / 10 % 10);
+    *at++ = (char)('0' + rest % 10);
+    return at;
 }
 
 __attribute__((format(printf, 2, 3))) static void add(rg__timeline *t,
                                                       const char *format, ...)
 {
     va_list args;
-    if (t->n + EVENT_MAX > RG__WIRE_MAX)
-        flush(t, held_of(t));
-    char *at = t->buffer + t->n;
-    at[0] = ',';
-    at[1] = '\n';
+    char *at = put(begin_event(t), ",\n");
     va_start(args, format);
-    const int n = vsnprintf(at + 2, EVENT_MAX - 2, format, args);
+    const int n = vsnprintf(at, EVENT_MAX - 2, format, args);
     va_end(args);
     if (n > 0 && n < EVENT_MAX - 2)
-        t->n += 2 + (size_t)n;
+        end_event(t, at + n);
     else
         t->dropped++;
 }
 
-static double wall_us(const rg__timeline *t, uint64_t ns)
+static uint64_t wall_ns(const rg__timeline *t, uint64_t ns)
 {
-    return (double)((int64_t)ns + t->to_wall_ns) / 1e3;
+    return ns + (uint64_t)t->to_wall_ns;
 }
 
-static double us(uint64_t from_ns, uint64_t to_ns)
+static double wall_us(const rg__timeline *t, uint64_t ns)
 {
-    return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e3 : 0;
+    return (double)wall_ns(t, ns) / 1e3;
+}
+
+static uint64_t between(uint64_t from_ns, uint64_t to_ns)
+{
+    return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
 /* Into a JSON string: what may not stand there becomes a blank. */
@@ -145,19 +184,43 @@ static const char *kind_text(const rg__span *s)
                                     : rg__kind_name(s->kind);
 }
 
+static char *put_place(char *at, unsigned pid, unsigned thread)
+{
+    at = put_number(put(at, ",\"pid\":"), pid);
+    return put_number(put(at, ",\"tid\":"), thread);
+}
+
+/* From one time to another. */
+static char *put_slice(const rg__timeline *t, char *at, unsigned pid,
+                       unsigned thread, const char *name, uint64_t from,
+                       uint64_t to)
+{
+    at = put_place(put(at, ",\n{\"ph\":\"X\""), pid, thread);
+    at = put_us(put(at, ",\"ts\":"), wall_ns(t, from));
+    at = put_us(put(at, ",\"dur\":"), between(from, to));
+    at = put(put(at, ",\"name\":\""), name);
+    return put(at, "\",\"args\":{");
+}
+
+static void add_end_of(rg__timeline *t, const char *phase, unsigned pid,
+                       unsigned thread, const char *kind, const char *name,
+                       uint64_t ns)
+{
+    char *at = put(put(begin_event(t), ",\n{\"ph\":\""), phase);
+    at = put(put(at, "\",\"cat\":\""), kind);
+    at = put_number(put(at, "\",\"id\":"), t->flows);
+    at = put_place(at, pid, thread);
+    at = put_us(put(at, ",\"ts\":"), wall_ns(t, ns));
+    end_event(t, put(put(put(at, ",\"name\":\""), name), "\"}"));
+}
+
 static void add_overlapping(rg__timeline *t, unsigned pid, unsigned thread,
                             const char *kind, const char *name, uint64_t from,
                             uint64_t to)
 {
     t->flows++;
-    add(t,
-        "{\"ph\":\"b\",\"cat\":\"%s\",\"id\":%" PRIu64 ",\"pid\":%u,\"tid\":%u,"
-        "\"ts\":%.3f,\"name\":\"%s\"}",
-        kind, t->flows, pid, thread, wall_us(t, from), name);
-    add(t,
-        "{\"ph\":\"e\",\"cat\":\"%s\",\"id\":%" PRIu64 ",\"pid\":%u,\"tid\":%u,"
-        "\"ts\":%.3f,\"name\":\"%s\"}",
-        kind, t->flows, pid, thread, wall_us(t, to), name);
+    add_end_of(t, "b", pid, thread, kind, name, from);
+    add_end_of(t, "e", pid, thread, kind, name, to);
 }
 
 /* A set has one collective under way; what waits behind it, and messages,
@@ -173,27 +236,27 @@ static void add_operation(rg__timeline *t, track *k, unsigned pid,
                         s->ended_ns);
         return;
     }
-    if (us(s->queued_ns, begun) > QUEUED_US)
+    if (between(s->queued_ns, begun) > QUEUED_NS)
         add_overlapping(t, pid, thread, "queued", name, s->queued_ns, begun);
-    add(t,
-        "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
-        "\"name\":\"%s\",\"args\":{\"number\":%u,\"count\":%" PRIu64
-        ",\"type\":\"%s\",\"op\":\"%s\",\"queued_us\":%.1f,\"generation\":%u,"
-        "\"status\":\"%s\"}}",
-        pid, thread, wall_us(t, begun), us(begun, s->ended_ns), name, s->number,
-        s->count, rg__type_name(s->type), rg__op_name(s->op),
-        us(s->queued_ns, begun), s->generation,
-        rg_status_name((rg_status)s->status));
+    char *at =
+        put_slice(t, begin_event(t), pid, thread, name, begun, s->ended_ns);
+    at = put_number(put(at, "\"number\":"), s->number);
+    at = put_number(put(at, ",\"count\":"), s->count);
+    at = put(put(at, ",\"type\":\""), rg__type_name(s->type));
+    at = put(put(at, "\",\"op\":\""), rg__op_name(s->op));
+    at = put_us(put(at, "\",\"queued_us\":"), between(s->queued_ns, begun));
+    at = put_number(put(at, ",\"generation\":"), s->generation);
+    at = put(put(at, ",\"status\":\""), rg_status_name((rg_status)s->status));
+    end_event(t, put(at, "\"}}"));
 }
 
 static void add_slice(rg__timeline *t, unsigned pid, const char *name,
                       uint64_t from, uint64_t to, const rg__span *s)
 {
-    add(t,
-        "{\"ph\":\"X\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":"
-        "\"%s\",\"args\":{\"step\":%u,\"generation\":%u}}",
-        pid, PROGRAM, wall_us(t, from), us(from, to), name, s->number,
-        s->generation);
+    char *at = put_slice(t, begin_event(t), pid, PROGRAM, name, from, to);
+    at = put_number(put(at, "\"step\":"), s->number);
+    at = put_number(put(at, ",\"generation\":"), s->generation);
+    end_event(t, put(at, "}}"));
 }
 
 /* Between what it did in Regroup the program computes; the waits of a commit
@@ -214,11 +277,11 @@ static void add_program(rg__timeline *t, track *k, unsigned pid,
 }
 
 /* A worker may have written anything. */
-static bool is_sound(const rg__span *s)
+static bool is_sound(const rg__span *s, uint64_t now)
 {
     return s->span > 0 && s->span < RG__SPAN_KINDS && s->ended_ns != 0 &&
            s->queued_ns <= s->ended_ns && s->begun_ns <= s->ended_ns &&
-           s->ended_ns <= rg__now_ns();
+           s->ended_ns <= now;
 }
 
 static void name_worker(rg__timeline *t, const rg__agent *a, track *k,
@@ -240,6 +303,7 @@ static unsigned drain(rg__timeline *t, const rg__agent *a, int slot,
     const int rank = record->generation[atomic_load(&record->half) % 2].rank;
     atomic_store(&record->traces, 1);
     const uint64_t written = atomic_load(&record->written);
+    const uint64_t now = rg__now_ns();
     uint64_t at = atomic_load(&record->read);
     if (written - at > RG__SPANS) /* scribbled */
         at = written;
@@ -251,7 +315,7 @@ static unsigned drain(rg__timeline *t, const rg__agent *a, int slot,
     unsigned n = 0;
     for (; at != written && n < most; at++, n++) {
         const rg__span s = record->span[at % RG__SPANS];
-        if (!is_sound(&s))
+        if (!is_sound(&s, now))
             continue;
         if (s.span == RG__SPAN_OP)
             add_operation(t, k, pid, &s);
@@ -268,11 +332,11 @@ static unsigned drain(rg__timeline *t, const rg__agent *a, int slot,
 static void add_stage(rg__timeline *t, uint64_t generation, const char *name,
                       uint64_t from, uint64_t to)
 {
-    if (from != 0 && to > from)
-        add(t,
-            "{\"ph\":\"X\",\"pid\":%u,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f,"
-            "\"name\":\"%s\",\"args\":{\"generation\":%" PRIu64 "}}",
-            t->base, wall_us(t, from), us(from, to), name, generation);
+    if (from == 0 || to <= from)
+        return;
+    char *at = put_slice(t, begin_event(t), t->base, 1, name, from, to);
+    at = put_number(put(at, "\"generation\":"), generation);
+    end_event(t, put(at, "}}"));
 }
 
 static void add_change(rg__timeline *t, const rg__agent *a, const rg__change *c)
@@ -321,15 +385,15 @@ static unsigned drain_all(rg__timeline *t, rg__agent *a)
             n += drain(t, a, i, s->w.record, s->saved.start, TICK_SPANS - n);
     }
     add_changes(t, a);
-    flush(t, held_of(t));
+    flush(t);
     return n;
 }
 
 static void on_tick(void *arg)
 {
     rg__agent *a = arg;
-    drain_all(a->timeline, a);
-    rg__timer_set(a->timeline->tick, TICK_NS);
+    const bool is_much = drain_all(a->timeline, a) > MUCH;
+    rg__timer_set(a->timeline->tick, is_much ? TICK_NS / 4 : TICK_NS);
 }
 
 /* -------------------------------------------------------------------- life */
@@ -448,7 +512,7 @@ rg_status rg__timeline_stop(rg__agent *a, uint64_t *events_p,
         "{\"ph\":\"i\",\"s\":\"g\",\"pid\":%u,\"tid\":1,\"ts\":%.3f,\"name\":"
         "\"end of the timeline\",\"args\":{\"dropped\":%" PRIu64 "}}",
         t->base, wall_us(t, rg__now_ns()), t->dropped);
-    flush(t, held_of(t));
+    flush(t);
     *events_p = t->events;
     *dropped_p = t->dropped;
     drop(a);
