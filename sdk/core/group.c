@@ -6,6 +6,7 @@
  * the same on all ranks: the first one that is left takes all later ones that
  * are small and have its type, op and scales, whatever lies between them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "sdk/base/fail.h"
 #include "sdk/base/hash.h"
@@ -47,15 +48,17 @@ static bool has_own_count(rg__kind kind)
 
 static uint64_t mix_operation(uint64_t hash, const rg__coll *o)
 {
-    const uint64_t count = has_own_count(o->kind) ? 0 : o->count;
-    hash = rg__mix_bytes(hash, &o->kind, sizeof o->kind);
-    hash = rg__mix_bytes(hash, &o->type, sizeof o->type);
-    hash = rg__mix_bytes(hash, &o->op, sizeof o->op);
-    hash = rg__mix_bytes(hash, &o->root, sizeof o->root);
-    hash = rg__mix_bytes(hash, &count, sizeof count);
-    hash = rg__mix_bytes(hash, &o->tag, sizeof o->tag);
-    hash = rg__mix_bytes(hash, &o->prescale, sizeof o->prescale);
-    return rg__mix_bytes(hash, &o->postscale, sizeof o->postscale);
+    uint64_t word[] = {(uint64_t)o->kind << 32 | (uint32_t)o->type,
+                       (uint64_t)o->op << 32 | (uint32_t)o->root,
+                       has_own_count(o->kind) ? 0 : o->count,
+                       o->tag,
+                       0,
+                       0};
+    memcpy(&word[4], &o->prescale, sizeof o->prescale);
+    memcpy(&word[5], &o->postscale, sizeof o->postscale);
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        hash = rg__mix(hash, word[i]);
+    return hash;
 }
 
 /* ------------------------------------------------------------------- fusing */
@@ -135,7 +138,7 @@ static bool take_part(rg_req **left, int n, part *p)
 static void queue_part(rg__engine *e, const part *p)
 {
     uint64_t bytes = 0;
-    uint64_t tag = rg__mix_bytes(RG__MIX_BEGIN, &p->n, sizeof p->n);
+    uint64_t tag = rg__mix(RG__MIX_BEGIN, (uint64_t)p->n);
     for (int i = 0; i < p->n; i++)
         tag = mix_operation(tag, &p->req[i]->coll);
     e->groups++;
