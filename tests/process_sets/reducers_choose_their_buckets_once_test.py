@@ -30,6 +30,7 @@ def test_loss():
             job.finish()
             claim(job.text().count("RG_OK in generation 2") == 2,
                   "not all ranks made all steps")
+            claim("MISMATCH" not in job.text(), "ranks chose other sizes")
         lines = lines_of(log)
         claim([line[0] for line in lines] == 5 * ["measured"] + ["chosen"],
               f"the log has {lines}")

@@ -3,16 +3,21 @@
  *   tuning STEPS [deterministic]
  *
  * Each step has an operation of the program's own behind the last tensor, which
- * is late on another rank each time. Each step's sum is checked, and rank 0
- * says how many buckets there were before and after. A step counts in the
- * state, so that a loss may come at any of them; STEPS are made in the last
+ * is late on another rank each time. Then rank 1 ends the step late, but with
+ * the smallest buckets rank 0 does: by its own clock alone, rank 0 would
+ * choose that size, and rank 1 another one. Each step's sum is checked, and
+ * rank 0 says how many buckets there were before and after. A step counts in
+ * the state, so that a loss may come at any of them; STEPS are made in the last
  * generation. */
 #include <unistd.h>
 
 #include "tests/check.h"
 
 #define TENSORS 40
-#define COUNT   15000 /* 60 kB */
+#define COUNT   60000 /* 240 kB: sizes of buckets make a difference */
+
+#define STEPS_OF_SIZE 5 /* in which a size is measured */
+#define SMALLEST      1 /* the second one; the others make fewer buckets */
 
 typedef struct job {
     rg_ctx *ctx;
@@ -44,6 +49,8 @@ static rg_status step_of(job *j, int nth)
     int sum = 0;
     if (st == RG_OK)
         st = rg_allreduce(rg_world(j->ctx), &one, &sum, 1, RG_I32, RG_SUM);
+    if (rg_rank(j->ctx) == ((nth - 1) / STEPS_OF_SIZE == SMALLEST ? 0 : 1))
+        usleep(3000); /* only the others wait */
     return st == RG_OK ? rg_reducer_finish(j->reducer) : st;
 }
 
