@@ -1,8 +1,9 @@
 """A file that is the standard input of `regroup run --mpi` comes to rank 0 in
 each launch, from where it stood when the job began; a pipe in the first one
 only, and one sentence says so then, as it does where rank 0 is on another host.
+Of the launcher's variables ranks there have those that -x names, and no others.
 
-Covers: mpirun/mpirun.c
+Covers: mpirun/mpirun.c remotes.c
 """
 
 import os
@@ -11,7 +12,7 @@ import tempfile
 
 from house import UNTIL_FINISH, Job, claim, main
 from launching import LaunchedJob
-from mpijob import MPI_ENV, SOLVER, need_solver, wait_launch
+from mpijob import MPI_ENV, SOLVER, need_solver, variables_of, wait_launch
 
 SENTENCE = "has no standard input"
 
@@ -40,16 +41,29 @@ def pipe_is_read_once():
               and job.text().count(SENTENCE) == 1, "it is said once")
 
 
+def check_variables(job):
+    for rank in 0, 1:
+        found = variables_of(job.pid(rank))
+        claim({**MPI_ENV, "SET": "a b"}.items() <= found.items() and
+              "UNNAMED" not in found, f"rank {rank} has {found}")
+
+
 def rank_elsewhere_reads_nothing():
     with tempfile.TemporaryFile("w+") as file:
         file.write("one\n")
         file.seek(0)
         passed = [word for name in MPI_ENV for word in ("-x", name)]
-        job = LaunchedJob(["--mpi", "-n", "2", "-H", "h1:2", *passed],
-                          [SOLVER, UNTIL_FINISH[1], "--read"], env=MPI_ENV)
+        job = LaunchedJob(["--mpi", "-n", "2", "-H", "h1:2", *passed, "-x",
+                           "SET=a b"],
+                          [SOLVER, UNTIL_FINISH[1], "--read"],
+                          env=dict(MPI_ENV, SET="here", UNNAMED="here"))
         job.stdin = file
         with job:
             wait_launch(job, 1)
+            check_variables(job)
+            os.kill(job.pid(1), signal.SIGKILL)
+            wait_launch(job, 2)
+            check_variables(job)
             job.finish()
             claim(not reads(job), f"{reads(job)}")
             claim(f"{SENTENCE}: it runs on another host" in job.text(), "why")
