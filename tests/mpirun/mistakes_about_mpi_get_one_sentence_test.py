@@ -1,6 +1,6 @@
 """An MPI program without --mpi is told that its processes will be alone; a
-program of two MPIs, or of another one than its mpirun, is refused, and so is a
-regroup without its other files; a rank that
+program of two MPIs, or of another one than its mpirun, is refused, and so are a
+regroup without its other files and two hosts at one address; a rank that
 fails again and again at the same step, or before rg_init, ends the job with
 its code, and so does one that is killed there or calls MPI_Abort; one that
 never calls rg_init ends it at once; MPI_Finalize does not wait forever; a stop
@@ -8,7 +8,7 @@ ends a job at a commit; and a job without --mpi is none of the launch whose
 variables it has inherited.
 
 Covers: elf.c which_mpi.c flavour.c cli/launch.c mpirun/mpirun.c slots.c plan.c
-state_resume.c
+state_resume.c leader.c
 """
 
 import os
@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 
 from house import BUILD, REGROUP, UNTIL_FINISH, Job, claim, main, until
+from launching import LaunchedJob
 from mpijob import MPI_ENV, SOLVER, launches, need_solver, wait_launch
 
 TRAINER = os.path.join(BUILD, "tests", "trainer")
@@ -78,6 +79,19 @@ def refused_without_all_files():
 
 def refused_for_a_colon():
     refused("mpirun expects another program", "true", ":", "true")
+
+
+def refused_for_one_address():
+    """Open MPI would give both ranks to one host, and MPICH too, which then
+    waits for --launch-timeout."""
+    with LaunchedJob(["--mpi", "-n", "2", "-H", "h1:1,h2:1"],
+                     [SOLVER, "/dev/null"], env=MPI_ENV) as job:
+        code = job.process.wait(30)
+        claim(code == 64, f"two hosts at one address: code {code}")
+        claim(re.search(r"hosts (h1 and h2|h2 and h1) have one address, \S+, "
+                        "by which mpirun can't tell them apart", job.text()),
+              "why")
+        claim("can't go on" not in job.text(), "a launch was tried")
 
 
 def fails_at_a_step():
@@ -185,6 +199,7 @@ def test():
     refused_for_its_mpi()
     refused_without_all_files()
     refused_for_a_colon()
+    refused_for_one_address()
     fails_at_a_step()
     is_aborted_at_a_step()
     is_killed_at_a_step()

@@ -268,8 +268,40 @@ static void add_leave(rg__txn_draft *t, const rg__plan *plan)
         add_leave_of(t, a->params->host, plan);
 }
 
+static bool have_one_address(const rg__seat *one, const rg__seat *other)
+{
+    return one->host != other->host &&
+           strcmp(one->address.text, other->address.text) == 0;
+}
+
+/* A seat whose address an earlier one on another host has; NULL: there is none,
+ * as an mpirun needs it. */
+static const rg__seat *find_twin(const rg__mpirun *run,
+                                 const rg__seat **other_p)
+{
+    for (int r = 1; r < run->size; r++) {
+        const rg__seat *seat = &run->seat[r];
+        if (seat->host == seat[-1].host)
+            continue;
+        for (*other_p = run->seat; *other_p < seat; ++*other_p)
+            if (have_one_address(seat, *other_p))
+                return seat;
+    }
+    return NULL;
+}
+
 static void add_launch(rg__txn_draft *t, const rg__plan *plan)
 {
+    const rg__seat *other,
+        *seat = plan->launch.is_over ? NULL : find_twin(&plan->launch, &other);
+    if (seat != NULL) {
+        add_end(t, RG__EXIT_USAGE,
+                "hosts %s and %s have one address, %s, by which mpirun can't "
+                "tell them apart; make them one host with more slots, or give "
+                "each an address of its own (--advertise)",
+                other->name, seat->name, seat->address.text);
+        return;
+    }
     rg__failpoint("agent.launch", -1, 0, plan->launch.number);
     rg__job_if_mod(t, RG__KEY(MPIRUN), t->a->known.mpirun.mod_revision);
     rg__job_put(t, RG__KEY(MPIRUN), rg__mpirun_text(&plan->launch), 0);
