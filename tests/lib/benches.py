@@ -12,6 +12,6 @@ def output_of(name, *flags, seconds=100):
                           stdout=subprocess.PIPE, timeout=seconds * PATIENCE,
                           check=False, text=True)
     if done.returncode == 77:
-        skip("hosts need network namespaces")
+        skip("it needs namespaces, which can't be made here")
     claim(done.returncode == 0, f"{name} ended with {done.returncode}")
     return done.stdout
