@@ -9,6 +9,7 @@
 #define RG__ETCD_UNARY_MS     1000 /* an answer that takes longer is given up */
 #define RG__ETCD_LOGIN_MS     3000 /* etcd takes its time over a password */
 #define RG__ETCD_LIST_MS      3000 /* megabytes may come */
+#define RG__ETCD_SLOW_MS      8000 /* the most for either, of a slow etcd */
 #define RG__ETCD_ENDPOINT_MAX 300  /* characters: a scheme, a name, a port */
 #define RG__ETCD_URL_MAX      400
 #define RG__ETCD_WHY_MAX      640 /* an endpoint and a sentence */
@@ -38,6 +39,7 @@ struct rg__etcd {
     rg__mirror *mirrors;
 
     const rg__health_hooks *on_health;
+    int doublings;       /* of time limits: it is slow */
     rg__timer *silence;  /* set while something is asked */
     rg__timer *refusing; /* set since something was refused */
     rg__timer *tell;     /* on_state, called outside of the code that found out
@@ -77,7 +79,8 @@ bool rg__answer_says(const rg__answer *answer, const char *words);
 /* What a kind of request is. Functions get the arg given to rg__etcd_post. */
 typedef struct rg__call {
     const char *path; /* "/v3/kv/txn" */
-    int timeout_ms;   /* of one sending */
+    int timeout_ms;   /* of one sending, as long as etcd is quick */
+    int slow_ms;      /* the most that it becomes; 0: it stays */
     bool is_login;    /* goes without a token */
     bool is_goodbye;  /* destroy gives it a moment */
     /* Keep what the reply says; false: it can't be read, send again. It calls
@@ -140,6 +143,13 @@ void rg__etcd_taken(rg__etcd *etcd);
 /* The same as failed where a time limit has passed, which says
  * less: a cause that has a remedy stays. */
 void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why);
+/* A time limit, doubled as often as etcd was slow, up to slow_ms. */
+int rg__etcd_limit_ms(const rg__etcd *etcd, int ms, int slow_ms);
+/* A sending whose limit was doubled that often has passed it at an endpoint
+ * that takes connections; and one was answered in a quarter of it. Only those
+ * of today's limit count, so many at once make one doubling. */
+void rg__etcd_was_slow(rg__etcd *etcd, int doublings);
+void rg__etcd_was_quick(rg__etcd *etcd, int doublings);
 
 /* ------------------------------------------------ parts, for destroy's use */
 

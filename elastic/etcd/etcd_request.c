@@ -41,6 +41,8 @@ struct rg__etcd_req {
     int avoid, endpoint; /* to ask last; being asked */
     int failures;        /* in a row */
     int sendings;
+    int limit_ms, doublings; /* of this sending; of the limits then */
+    uint64_t sent_ns;
     bool has_renewed; /* the token, since it was last taken */
     bool is_refused;  /* by an etcd that takes no writes, the last time */
     bool is_over;     /* done is running */
@@ -133,6 +135,13 @@ bool rg__etcd_keep_goodbyes(rg__etcd *etcd)
             rg__etcd_cancel(req);
     }
     return etcd->reqs != NULL;
+}
+
+/* Is there an endpoint that has not been asked yet? */
+static bool has_others(const rg__etcd_req *req)
+{
+    return req->failures < req->etcd->endpoint_count &&
+           req->etcd->endpoint_count > 1;
 }
 
 /* ---------------------------------------------------------------- outcomes */
@@ -284,11 +293,22 @@ static void take_text(rg__etcd_req *req, const rg__http_result *result)
     take_fault(req, result->code, known[i].meant);
 }
 
+/* An endpoint that takes no connection is away, not slow. */
+static void judge_speed(const rg__etcd_req *req, const rg__http_result *result)
+{
+    const uint64_t took_ms = (rg__now_ns() - req->sent_ns) / RG__MS;
+    if (result->is_late && result->sendings > 0 && !has_others(req))
+        rg__etcd_was_slow(req->etcd, req->doublings);
+    else if (result->code == 200 && took_ms < (uint64_t)req->limit_ms / 4)
+        rg__etcd_was_quick(req->etcd, req->doublings);
+}
+
 static void on_done(void *arg, const rg__http_result *result)
 {
     rg__etcd_req *req = arg;
     req->transfer = NULL;
     req->sendings += result->sendings;
+    judge_speed(req, result);
     if (result->code == 0 && result->is_late)
         rg__etcd_late(req->etcd, req->endpoint, result->why);
     else if (result->code == 0)
@@ -331,11 +351,11 @@ static rg_status remember_token(rg__etcd_req *req)
  * one gets it once the others have been asked, too. */
 static int sending_ms(const rg__etcd_req *req)
 {
-    const int most_ms = req->call->timeout_ms;
-    const bool is_quick = most_ms <= RG__ETCD_UNARY_MS && most_ms > FIRST_MS;
-    const bool has_others = req->failures < req->etcd->endpoint_count &&
-                            req->etcd->endpoint_count > 1;
-    return is_quick && has_others ? FIRST_MS : most_ms;
+    const int ms = req->call->timeout_ms;
+    const bool is_quick = ms <= RG__ETCD_UNARY_MS && ms > FIRST_MS;
+    return rg__etcd_limit_ms(req->etcd,
+                             is_quick && has_others(req) ? FIRST_MS : ms,
+                             req->call->slow_ms);
 }
 
 static void send_now(rg__etcd_req *req)
@@ -345,13 +365,16 @@ static void send_now(rg__etcd_req *req)
     char url[RG__ETCD_URL_MAX];
     req->endpoint = choose_endpoint(req);
     req->stage = SENT;
+    req->limit_ms = sending_ms(req);
+    req->doublings = etcd->doublings;
+    req->sent_ns = rg__now_ns();
     const char *endpoint = etcd->endpoints[req->endpoint];
     rg__etcd_url(endpoint, req->call->path, url);
     rg_status st = remember_token(req);
     if (st == RG_OK)
-        st = rg__http_post(etcd->http, url, rg__etcd_socket(endpoint),
-                           req->body, req->token, sending_ms(req), &fns, req,
-                           &req->transfer);
+        st =
+            rg__http_post(etcd->http, url, rg__etcd_socket(endpoint), req->body,
+                          req->token, req->limit_ms, &fns, req, &req->transfer);
     if (st != RG_OK)
         pause_req(req, rg_last_error());
 }

@@ -166,6 +166,7 @@ static void ask(rg__mirror *mirror)
 {
     static const rg__call call = {.path = "/v3/kv/txn",
                                   .timeout_ms = RG__ETCD_UNARY_MS,
+                                  .slow_ms = RG__ETCD_SLOW_MS,
                                   .read = read_guard,
                                   .done = on_guard};
     rg__guard *guard = &mirror->guard;

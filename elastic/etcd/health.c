@@ -1,7 +1,8 @@
 /* Whether etcd answers and takes writes, and which endpoint is in use. It
  * counts as up until something has been asked for SILENCE_MS and nothing was
  * answered, or until something was refused for so long because etcd takes no
- * writes. A failure moves all requests and watches to the next endpoint. */
+ * writes. A failure moves all requests and watches to the next endpoint. Where
+ * none answers in time, requests wait longer instead of going out again. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@
 
 /* A little longer than one sending may take, so that its cause is known. */
 #define SILENCE_MS (RG__ETCD_UNARY_MS + 100)
+
+#define DOUBLINGS_MAX 3 /* RG__ETCD_SLOW_MS / RG__ETCD_UNARY_MS, as a power */
 
 static void tell_state(void *arg)
 {
@@ -83,6 +86,26 @@ void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why)
         try_next(etcd, endpoint);
     else
         rg__etcd_failed(etcd, endpoint, why);
+}
+
+/* Sent again, a request that etcd is still busy with makes etcd slower. */
+int rg__etcd_limit_ms(const rg__etcd *etcd, int ms, int slow_ms)
+{
+    const int grown_ms = ms << etcd->doublings;
+    const int most_ms = slow_ms > ms ? slow_ms : ms;
+    return grown_ms < most_ms ? grown_ms : most_ms;
+}
+
+void rg__etcd_was_slow(rg__etcd *etcd, int doublings)
+{
+    if (doublings == etcd->doublings && doublings < DOUBLINGS_MAX)
+        etcd->doublings++;
+}
+
+void rg__etcd_was_quick(rg__etcd *etcd, int doublings)
+{
+    if (doublings == etcd->doublings && doublings > 0)
+        etcd->doublings--;
 }
 
 /* Refused requests are sent again at least once a second: one that is still

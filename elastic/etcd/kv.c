@@ -213,6 +213,7 @@ rg__etcd_req *rg__etcd_txn(rg__etcd *etcd, rg__txn *txn, rg__txn_fn fn,
 {
     static const rg__call kind = {.path = "/v3/kv/txn",
                                   .timeout_ms = RG__ETCD_UNARY_MS,
+                                  .slow_ms = RG__ETCD_SLOW_MS,
                                   .read = read_txn,
                                   .done = on_txn,
                                   .drop = free_call};

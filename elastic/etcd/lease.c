@@ -78,6 +78,13 @@ static int sending_ms(int64_t ttl_s)
     return ms < RG__ETCD_UNARY_MS ? (int)ms : RG__ETCD_UNARY_MS;
 }
 
+/* Of a slow etcd: a keepalive still ends before the next one is due. */
+static int slow_ms(int64_t ttl_s)
+{
+    const int64_t ms = ttl_s * 1000 / 3;
+    return ms < RG__ETCD_SLOW_MS ? (int)ms : RG__ETCD_SLOW_MS;
+}
+
 static bool read_grant(void *arg, const json_t *reply)
 {
     rg__lease *lease = arg;
@@ -145,6 +152,7 @@ static void on_timer(void *arg)
         return;
     }
     lease->keepalive.timeout_ms = sending_ms(lease->ttl_s);
+    lease->keepalive.slow_ms = slow_ms(lease->ttl_s);
     ask_again(lease, keepalive_ns(lease)); /* counted from the sending */
     post(lease, &lease->keepalive, 0);
 }
@@ -155,6 +163,7 @@ static void set_calls(rg__lease *lease)
 {
     lease->grant = (rg__call){.path = "/v3/lease/grant",
                               .timeout_ms = RG__ETCD_UNARY_MS,
+                              .slow_ms = RG__ETCD_SLOW_MS,
                               .read = read_grant,
                               .done = on_grant};
     lease->keepalive = (rg__call){.path = "/v3/lease/keepalive",

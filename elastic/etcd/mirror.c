@@ -227,6 +227,7 @@ static void start_list(rg__mirror *mirror)
 {
     static const rg__call call = {.path = "/v3/kv/txn",
                                   .timeout_ms = RG__ETCD_LIST_MS,
+                                  .slow_ms = RG__ETCD_SLOW_MS,
                                   .read = read_list,
                                   .done = on_list};
     rg__body body = {0};

@@ -18,7 +18,6 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 
-#define CREATED_MS     RG__ETCD_UNARY_MS
 #define LINE_BYTES_MAX (64u << 20)
 
 struct rg__watch {
@@ -214,7 +213,9 @@ static rg_status start_watch(rg__watch *watch, const char *text)
         return rg__fail(RG_ERR_MEMORY, "no memory for a watch");
     const char *endpoint = watch->etcd->endpoints[watch->endpoint];
     rg__etcd_url(endpoint, "/v3/watch", url);
-    rg__timer_set(watch->patience, CREATED_MS * RG__MS);
+    const int ms =
+        rg__etcd_limit_ms(watch->etcd, RG__ETCD_UNARY_MS, RG__ETCD_SLOW_MS);
+    rg__timer_set(watch->patience, (uint64_t)ms * RG__MS);
     return rg__http_post(watch->etcd->http, url, rg__etcd_socket(endpoint),
                          text, watch->token, 0, &fns, watch, &watch->transfer);
 }
