@@ -1,6 +1,7 @@
 """One job under `regroup agent --mpi` with three ranks on five hosts loses a
 rank while it copies its part of a commit, before the agreement and behind it;
-two hosts within one commit; a host while a launch starts its daemons; a rank
+two hosts within one commit, and mpirun and a daemon of the MPI in others, before
+the agreement and when some ranks are behind it; a host while a launch starts its daemons; a rank
 before it has called rg_init; and in MPI_Finalize a rank, mpirun or a host,
 another one with each MPI. Each ends in the next launch, but for the last, which
 is no fault, and no committed step is lost.
@@ -17,12 +18,14 @@ from house import UNTIL_FINISH, claim, main, program_of, skip, until
 from mpijob import (DAEMON, FLAVOUR, HOSTS_ENV, MPIRUN, SOLVER, check_value,
                     launches, need_solver)
 
-HELD = 40  # a step whose commit waits for rank 1
+HELD, HELD_FOR_MPIRUN, HELD_FOR_DAEMON = 40, 60, 80  # by rank 1, in a commit
 COMMITS = {"REGROUP_FAILPOINT":
            "commit.copy:rank2:step10:gen1:kill,"
            "commit.before_agree:rank1:step20:gen2:kill,"
            "commit.after_agree:rank0:step30:gen3:kill,"
-           f"commit.before_agree:rank1:step{HELD}:gen4:sleep60000"}
+           f"commit.before_agree:rank1:step{HELD}:gen4:sleep60000,"
+           f"commit.before_agree:rank1:step{HELD_FOR_MPIRUN}:gen5:sleep60000,"
+           f"commit.after_agree:rank1:step{HELD_FOR_DAEMON}:gen6:sleep60000"}
 
 
 def newest(job):
@@ -40,7 +43,8 @@ def pids_on(hosts, host, program):
     found = []
     for pid in hosts.pids(host):
         with contextlib.suppress(OSError):
-            if program_of(pid) == os.path.basename(program)[:15]:
+            name = program_of(pid) or ""
+            if name.startswith(os.path.basename(program)[:15]):
                 found.append(pid)
     return found
 
@@ -63,6 +67,17 @@ def loses_two_hosts_in_a_commit(job):
     for host in victims:
         job.agent(host)
     until(lambda: are_ready(job, 5) or not job.alive(), 20, "five hosts")
+
+
+def loses_one_in_a_commit(hosts, job, last, host, program):
+    """Rank 1 stays in the commit that follows the last step, or ends it."""
+    number = newest(job)
+    job.wait_step(last)
+    found = pids_on(hosts, host, program)
+    claim(len(found) == 1, f"one {program} was expected on {host}: {found}")
+    os.kill(found[0], signal.SIGKILL)
+    goes_on(job, number + 1)
+    claim(newest(job) == number + 1, f"{launches(job)}")
 
 
 def begin_launch(job):
@@ -113,6 +128,10 @@ def test():
                       [SOLVER, UNTIL_FINISH[1], "--stay", "2"],
                       env=env) as job:
             loses_two_hosts_in_a_commit(job)
+            loses_one_in_a_commit(hosts, job, HELD_FOR_MPIRUN - 1,
+                                  job.host_of(0), MPIRUN)
+            loses_one_in_a_commit(hosts, job, HELD_FOR_DAEMON,
+                                  job.host_of(2), DAEMON)
             loses_a_host_of_a_launch_that_begins(hosts, job)
             loses_a_rank_before_rg_init(hosts, job)
             job.let_finish()
