@@ -209,7 +209,8 @@ void rg__links_keep_times(rg__snapshot *snap, const rg__suspicion *before,
         rg__suspicion *one = &snap->suspicion[i];
         one->since_ns = now_ns;
         for (int k = 0; k < n; k++)
-            if (before[k].host == one->host && before[k].by == one->by)
+            if (before[k].host == one->host && before[k].by == one->by &&
+                before[k].mod_revision == one->mod_revision)
                 one->since_ns = before[k].since_ns;
     }
 }

@@ -309,6 +309,7 @@ typedef struct rg__saved {
 
 typedef struct rg__suspicion {
     uint64_t host, by; /* incarnations */
+    int64_t mod_revision;
     uint64_t since_ns; /* the reader's note; 0 in a fresh snapshot */
 } rg__suspicion;
 

@@ -86,7 +86,8 @@ static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j,
     return true;
 }
 
-static bool add_suspicion(rg__snapshot *s, const rg__key *key, const json_t *j)
+static bool add_suspicion(rg__snapshot *s, const rg__key *key, const json_t *j,
+                          const rg__kv *kv)
 {
     rg__suspicion *one =
         grow((void **)&s->suspicion, s->suspicions, sizeof *one);
@@ -94,6 +95,7 @@ static bool add_suspicion(rg__snapshot *s, const rg__key *key, const json_t *j)
         return false;
     one->host = key->number;
     one->by = key->by;
+    one->mod_revision = kv->mod_revision;
     s->suspicions += !json_is_true(json_object_get(j, "withdrawn"));
     return true;
 }
@@ -262,7 +264,7 @@ static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
     case RG__KEY_FIN:
         return add_fin(s, key->number, key->name);
     case RG__KEY_SUSPICION:
-        return add_suspicion(s, key, j);
+        return add_suspicion(s, key, j, kv);
     }
     return false;
 }

@@ -1,6 +1,8 @@
 /* An agent that accuses the leader deletes the leader's key once the
  * accusations are confirmed, but not if the job goes on without that agent's
- * own host as well.
+ * own host as well. It reads them when its own is written, not with a later
+ * look. If it leads then, it does not wait for those to be confirmed that it
+ * has seen for long enough, but for one that was made anew meanwhile.
  *
  * Covers: suspect.c */
 #include "sdk/base/clock.h"
@@ -39,31 +41,68 @@ static void put_world(etcd_server *server)
     keys_put(server, "all/cur", rg__cur_text(&cur));
 }
 
+static void accuse_in_etcd(etcd_server *server, uint64_t host, uint64_t by)
+{
+    char *key = rg__record_key(KEYS, RG__KEY(SUSPICION, host, NULL, by));
+    char *text = rg__suspicion_text(false);
+    CHECK(key != NULL && text != NULL);
+    etcd_server_put(server, key, text);
+    free(key);
+    free(text);
+}
+
 /* Neither hears the other. */
 static void part(etcd_server *server, uint64_t a, uint64_t b)
 {
-    for (int i = 0; i < 2; i++) {
-        char *key = rg__record_key(
-            KEYS, RG__KEY(SUSPICION, i == 0 ? a : b, NULL, i == 0 ? b : a));
-        char *text = rg__suspicion_text(false);
-        CHECK(key != NULL && text != NULL);
-        etcd_server_put(server, key, text);
-        free(key);
-        free(text);
-    }
+    accuse_in_etcd(server, a, b);
+    accuse_in_etcd(server, b, a);
 }
 
-/* It has told etcd that it does not hear the leader, and misses no other host.
- */
-static void accuse_leader(rg__agent *a)
+/* It misses the leader, and no other host. */
+static void accuse_leader(rg__agent *a, bool is_written)
 {
     rg__beat_follow(a);
     for (int i = 0; i < rg__beat_peers(a); i++) {
         rg__peer *one = rg__beat_peer(a, i);
         one->is_expected = false;
-        one->is_accused = one->is_written = one->id == LEADER;
+        one->is_accused = one->id == LEADER;
+        one->is_written = one->is_accused && is_written;
         one->accused_ns = rg__now_ns();
     }
+}
+
+static void on_lease(void *arg, rg__lease_event event)
+{
+    *(bool *)arg |= event == RG__LEASE_HELD;
+}
+
+static rg__agent *open_accuser(scene *s, etcd_server *server, bool is_written)
+{
+    static bool has_lease; /* the lease may say more later */
+    scene_open(s, etcd_server_url(server));
+    rg__agent *a = keys_open_agent(s, ME);
+    has_lease = false;
+    CHECK_OK(rg__lease_create(s->etcd, 60, on_lease, &has_lease, &a->lease));
+    WAIT_FOR(s, has_lease);
+    a->port = 0; /* of UDP; any */
+    CHECK_OK(rg__beat_open(a));
+    accuse_leader(a, is_written);
+    return a;
+}
+
+static void close_accuser(scene *s, rg__agent *a)
+{
+    if (a->suspects->deposing != NULL)
+        rg__etcd_cancel(a->suspects->deposing);
+    rg__beat_close(a);
+    rg__lease_destroy(a->lease);
+    keys_close_agent(a);
+    scene_close(s);
+}
+
+static bool is_leaderless(scene *s)
+{
+    return scene_get(s, KEYS "all/leader").kv_count == 0;
 }
 
 /* Does it depose the leader within a second? */
@@ -71,30 +110,57 @@ static bool deposes(etcd_server *server)
 {
     scene s;
     bool has_deposed = false;
-    scene_open(&s, etcd_server_url(server));
-    rg__agent *a = keys_open_agent(&s, ME);
-    a->port = 0; /* of UDP; any */
-    CHECK_OK(rg__beat_open(a));
-    accuse_leader(a);
+    rg__agent *a = open_accuser(&s, server, true);
     const uint64_t end = rg__now_ns() + 10 * DETECT_MS * RG__MS;
     while (rg__now_ns() < end && !has_deposed) {
         rg__suspect_look(a);
         scene_run_for(&s, 10);
-        has_deposed = scene_get(&s, KEYS "all/leader").kv_count == 0;
+        has_deposed = is_leaderless(&s);
     }
     CHECK(a->suspects->accused != NULL); /* it has judged */
-    if (a->suspects->deposing != NULL)
-        rg__etcd_cancel(a->suspects->deposing);
-    rg__beat_close(a);
-    keys_close_agent(a);
-    scene_close(&s);
+    close_accuser(&s, a);
     return has_deposed;
+}
+
+static bool is_lost_now(rg__agent *a)
+{
+    uint64_t lost[HOSTS], again_ns;
+    CHECK_OK(rg__view_read(a, a->leader->whole, &a->known));
+    rg__suspect_note(a, &a->known);
+    const int n = rg__suspect_lost(a, lost, HOSTS, &again_ns);
+    return rg__is_among(LEADER, lost, n);
+}
+
+static bool knows_all(const rg__agent *a)
+{
+    return a->suspects->accusations == HOSTS - 1;
+}
+
+/* One look that writes its own accusation, the last; no other look follows. */
+static void deposes_with_one_look(etcd_server *server)
+{
+    scene s;
+    rg__agent *a = open_accuser(&s, server, false);
+    rg__suspect_look(a);
+    WAIT_FOR(&s, knows_all(a));
+    WAIT_FOR(&s, is_leaderless(&s));
+    CHECK(is_lost_now(a)); /* and as a leader it knows that at once */
+    for (uint64_t by = ME + 1; by <= HOSTS; by++)
+        accuse_in_etcd(server, LEADER, by);
+    const int64_t revision = scene_get(&s, KEYS "all/cur").revision;
+    WAIT_FOR(&s, rg__mirror_revision(a->leader->whole) >= revision);
+    CHECK(!is_lost_now(a)); /* they stand since then */
+    close_accuser(&s, a);
 }
 
 int main(void)
 {
     etcd_server *server = etcd_server_start();
     put_world(server);
+    for (uint64_t by = ME + 1; by <= HOSTS; by++)
+        accuse_in_etcd(server, LEADER, by);
+    deposes_with_one_look(server);
+    keys_put_leader(server, LEADER);
     for (uint64_t id = LEADER + 1; id <= HOSTS; id++)
         part(server, LEADER, id);
     CHECK(deposes(server));

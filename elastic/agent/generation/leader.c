@@ -496,17 +496,9 @@ static void act(rg__agent *a, const rg__plan *plan)
 static void read_known(rg__agent *a)
 {
     const uint64_t begin = rg__now_ns();
-    const int accusations = a->known.suspicions;
-    rg__suspicion *before = NULL;
-    if (accusations > 0)
-        before = malloc(sizeof *before * (size_t)accusations);
-    if (before != NULL)
-        memcpy(before, a->known.suspicion,
-               sizeof *before * (size_t)accusations);
     if (rg__view_read(a, a->leader->whole, &a->known) == RG_OK)
-        rg__suspect_note(a, before, before != NULL ? accusations : 0);
+        rg__suspect_note(a, &a->known);
     rg__publish_lay(a);
-    free(before);
     a->leader->is_known_old = false;
     a->leader->read_next_ns = rg__now_ns() + 2 * (rg__now_ns() - begin);
     rg__beat_follow(a);

@@ -109,8 +109,9 @@ void rg__suspect_heard(rg__peer *one);  /* it has answered a probe */
 /* A host has said that it aborted the generation: if it can't publish why, the
  * leader does, also one that leads since then. */
 void rg__suspect_told(rg__agent *a, uint64_t generation);
-/* What the leader knows has changed: is an accusation new? */
-void rg__suspect_note(rg__agent *a, const rg__suspicion *before, int n);
+/* Since when have these accusations stood, as this agent saw it? Before it led,
+ * too. */
+void rg__suspect_note(rg__agent *a, rg__snapshot *snap);
 /* Hosts that the leader goes on without; while a round of looks is under way
  * *again_ns_p says when it will be over. */
 int rg__suspect_lost(const rg__agent *a, uint64_t *lost, int room,

@@ -50,6 +50,7 @@ static bool is_round_over(const rg__agent *a, uint64_t now)
 /* ------------------------------------------------------- what etcd is told */
 
 static void write_down(rg__peer *one);
+static void judge_leader(void *agent_arg);
 
 /* Every host sees that key, and all hosts may accuse one at once: the first of
  * them calls the round, as long as the others have not seen that. */
@@ -85,6 +86,7 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
     else
         learn(one, reply);
     write_down(one);
+    judge_leader(one->a); /* the last of all accusers sees them all */
 }
 
 static void write_all(rg__agent *a)
@@ -283,9 +285,27 @@ static bool has_lost_etcd(const rg__peer *one, uint64_t now)
 
 /* -------------------------------------------------------------- the leader */
 
-void rg__suspect_note(rg__agent *a, const rg__suspicion *before, int n)
+static void forget_accusations(rg__agent *a)
 {
-    rg__links_keep_times(&a->known, before, n, rg__now_ns());
+    free(a->suspects->accused);
+    a->suspects->accused = NULL;
+    a->suspects->accusations = 0;
+}
+
+void rg__suspect_note(rg__agent *a, rg__snapshot *snap)
+{
+    rg__links_keep_times(snap, a->suspects->accused, a->suspects->accusations,
+                         rg__now_ns());
+    forget_accusations(a);
+    if (snap->suspicions == 0)
+        return;
+    a->suspects->accused =
+        calloc((size_t)snap->suspicions, sizeof *a->suspects->accused);
+    if (a->suspects->accused == NULL)
+        return;
+    memcpy(a->suspects->accused, snap->suspicion,
+           sizeof *snap->suspicion * (size_t)snap->suspicions);
+    a->suspects->accusations = snap->suspicions;
 }
 
 int rg__suspect_lost(const rg__agent *a, uint64_t *lost, int room,
@@ -307,6 +327,19 @@ int rg__suspect_no_etcd(const rg__agent *a, uint64_t *no_etcd, int room)
     return n;
 }
 
+static const rg__peer *leader_of(const rg__agent *a)
+{
+    for (int i = 0; i < rg__beat_peers(a); i++)
+        if (rg__beat_peer(a, i)->id == a->view.leader)
+            return rg__beat_peer(a, i);
+    return NULL;
+}
+
+static bool is_on_record(const rg__peer *one)
+{
+    return one->is_accused && one->is_written && one->writing == NULL;
+}
+
 static void on_deposed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
@@ -325,43 +358,24 @@ static void depose(rg__agent *a, int64_t token)
     a->suspects->deposing = rg__job_send(&t, on_deposed, a, NULL);
 }
 
-static void forget_accusations(rg__agent *a)
-{
-    free(a->suspects->accused);
-    a->suspects->accused = NULL;
-    a->suspects->accusations = 0;
-}
-
-/* Remember since when they stand, as the leader does. */
-static void take_accusations(rg__agent *a, rg__snapshot *snap)
-{
-    rg__links_keep_times(snap, a->suspects->accused, a->suspects->accusations,
-                         rg__now_ns());
-    forget_accusations(a);
-    a->suspects->accused =
-        calloc((size_t)snap->suspicions + 1, sizeof *a->suspects->accused);
-    if (a->suspects->accused == NULL)
-        return;
-    for (int i = 0; i < snap->suspicions; i++)
-        a->suspects->accused[i] = snap->suspicion[i];
-    a->suspects->accusations = snap->suspicions;
-}
-
-/* All accusations at one revision: does the leader have to go? */
+/* All accusations at one revision: does the leader have to go? Not if we have
+ * withdrawn ours while we waited for them. */
 static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
+    const rg__peer *leader = leader_of(a);
     a->suspects->deposing = NULL;
-    if (st != RG_OK || a->view.leader == 0)
+    if (st != RG_OK || leader == NULL || !is_on_record(leader))
         return;
     rg__snapshot snap;
     uint64_t lost[LOST_MAX], again_ns = 0;
     rg__snapshot_read(&snap, a->prefix, reply->kv, reply->kv_count);
-    take_accusations(a, &snap);
+    rg__suspect_note(a, &snap);
     const uint64_t now = rg__now_ns(), round = round_length_ns(a);
     const int n =
         rg__links_lost_by_now(&snap, now, round, lost, LOST_MAX, &again_ns);
-    a->suspects->judge_ns = now + (again_ns != 0 ? again_ns : round);
+    if (again_ns != 0)
+        rg__timer_set(a->suspects->judge_timer, again_ns);
     if (rg__is_among(snap.leader, lost, n) && !rg__is_among(a->id, lost, n)) {
         rg__log(RG__WARN, "agent", "the leader, host %s, is lost; electing",
                 snap.leader_host.name);
@@ -379,28 +393,25 @@ static void read_accusations(rg__agent *a)
 
 /* Its host has its grace, but to lead is another's as soon as its agent is
  * gone: no change is decided meanwhile. */
-static void judge_leader(rg__agent *a)
+static void judge_leader(void *agent_arg)
 {
+    rg__agent *a = agent_arg;
     const uint64_t now = rg__now_ns();
     if (a->suspects->deposing != NULL || rg__view_i_lead(a) ||
-        !rg__etcd_is_up(a->etcd))
+        !rg__etcd_is_up(a->etcd) || rg__life_is_ending(a) || a->is_done)
         return;
-    for (int i = 0; i < rg__beat_peers(a); i++) {
-        const rg__peer *one = rg__beat_peer(a, i);
-        if (one->id != a->view.leader)
-            continue;
-        if (one->refused_ns != 0 && is_silent(one, now)) {
-            rg__log(RG__WARN, "agent",
-                    "the leader's agent on host %s is gone; electing",
-                    one->name);
-            depose(a, a->view.leader_token);
-        } else if (!one->is_written || one->writing != NULL) {
-            forget_accusations(a);
-        } else if (a->suspects->accused == NULL ||
-                   now >= a->suspects->judge_ns) {
-            read_accusations(a); /* twice: how long have they stood? */
-        }
+    const rg__peer *leader = leader_of(a);
+    if (leader == NULL)
         return;
+    if (leader->refused_ns != 0 && is_silent(leader, now)) {
+        rg__log(RG__WARN, "agent",
+                "the leader's agent on host %s is gone; electing",
+                leader->name);
+        depose(a, a->view.leader_token);
+    } else if (is_on_record(leader)) {
+        read_accusations(a); /* once more: how long have they stood? */
+    } else {
+        forget_accusations(a);
     }
 }
 
@@ -548,9 +559,12 @@ static void on_timer(void *arg)
 rg_status rg__suspect_create(rg__agent *a)
 {
     a->suspects = calloc(1, sizeof *a->suspects);
-    if (a->suspects != NULL)
+    if (a->suspects != NULL) {
         a->suspects->timer = rg__timer_create(a->loop, on_timer, a);
-    return a->suspects != NULL && a->suspects->timer != NULL
+        a->suspects->judge_timer = rg__timer_create(a->loop, judge_leader, a);
+    }
+    return a->suspects != NULL && a->suspects->timer != NULL &&
+                   a->suspects->judge_timer != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
 }
@@ -560,6 +574,7 @@ void rg__suspect_destroy(rg__agent *a)
     if (a->suspects == NULL)
         return;
     rg__timer_destroy(a->suspects->timer);
+    rg__timer_destroy(a->suspects->judge_timer);
     free(a->suspects->accused);
     free(a->suspects);
 }

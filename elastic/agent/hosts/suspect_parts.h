@@ -14,10 +14,10 @@ struct rg__suspects {
                               does not answer */
     uint64_t told_generation, told_ns; /* a host has told of its abort; 0: no */
     rg__etcd_req *deposing;
-    rg__suspicion
-        *accused; /* as read last, while we accuse the leader; owned */
+    rg__timer *judge_timer;
+    rg__suspicion *accused; /* as read last, while we lead or accuse the leader;
+                               owned */
     int accusations;
-    uint64_t judge_ns; /* when to read them again */
 };
 
 #endif
