@@ -295,6 +295,44 @@ def examples(part):
         part.passed(f"{name} ends the same after kills", ends[0])
 
 
+def has_torch():
+    return subprocess.run(
+        ["python3", "-c", "import sys, torch; "
+         "sys.exit(not torch.cuda.is_available())"], check=False,
+        capture_output=True, timeout=60).returncode == 0
+
+
+def tensors(part):
+    """torch's: collectives, gradients, and a model that outlives kills."""
+    if ON_STAND_IN or not has_torch():
+        part.table.add(part.name, "tensors of torch", "SKIP",
+                       "no python3 whose torch has a GPU")
+        return
+    program = ["python3", os.path.join(SOURCE, "tests", "gpu", "tensors.py")]
+    env = {"PYTHONPATH": os.path.join(SOURCE, "sdk", "python"),
+           "REGROUP_LIBRARY": os.path.join(BUILD, "lib", "libregroup.so.0")}
+
+    def ask(what, size, point=""):
+        with part.job(("-n", size), [*program, what],
+                      env={**env, "REGROUP_FAILPOINT": point}) as job:
+            job.finish(seconds=part.left())
+            claim(f"right: {what}" in job.text(), f"{what} is not right")
+            claim(job.text().count("strikes") == point.count(":kill"),
+                  "not each kill has struck")
+            return re.findall(r"final state \w{16}", job.text())
+
+    for what in ("collectives", "optimizer"):
+        for size in ("1", "2", "3"):
+            ask(what, size)
+        part.passed(f"{what} of torch, 1, 2 and 3 ranks")
+    expected = ask("elastic", "2")
+    found = ask("elastic", "2", "commit.copy:rank1:step20:start1:kill,"
+                "commit.before_agree:rank0:step40:start1:kill")
+    claim(len(found) == 1 and found == expected,
+          f"after kills {found}, without {expected}")
+    part.passed("DDP, batch norm and Adam end the same after kills", found[0])
+
+
 def held(pid):
     return {"threads": len(os.listdir(f"/proc/{pid}/task")),
             "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
@@ -427,7 +465,7 @@ def commits(part):
 PARTS = {"questions": (questions, 240), "kinds": (kinds, 60),
          "sets": (sets, 60), "kills": (kills, 240), "stops": (stops, 40),
          "beginnings": (beginnings, 60), "scales": (scales, 60),
-         "examples": (examples, 60),
+         "examples": (examples, 60), "tensors": (tensors, 240),
          "leftovers": (leftovers, 120), "gone": (gone, 100),
          "own": (own, 30), "costs": (costs, 60), "commits": (commits, 90)}
 

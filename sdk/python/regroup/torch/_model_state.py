@@ -32,6 +32,7 @@ class _Place:
         plain = tensor.detach()
         self.memory = plain if _is_plain(plain) else \
             dense(plain).to("cpu", copy=True).view(plain.shape)
+        self.device = plain.device
 
     def array(self) -> torch.Tensor:
         """As State.add takes it."""
@@ -45,6 +46,11 @@ class _Place:
         self.memory.copy_(tensor.detach())
         if _is_plain(tensor.detach()):
             tensor.data = self.memory
+
+    def tensor(self) -> torch.Tensor:
+        """What the program gets where it has none: the memory itself, or a
+        copy on the tensor's device."""
+        return self.memory.to(self.device)
 
     def load(self, tensor: torch.Tensor) -> None:
         """The other way."""
@@ -179,7 +185,7 @@ class _Optimizer:
             self.optimizer.state.pop(parameter, None)
             if state[i]:
                 self.optimizer.state[parameter] = {
-                    key: self.places[i, key].memory
+                    key: self.places[i, key].tensor()
                     if (i, key) in self.places else value
                     for key, value in state[i].items()}
 
