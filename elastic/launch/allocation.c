@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 #include "sdk/base/page.h"
 
 #define HOSTS_MAX 16384
@@ -210,6 +211,20 @@ static bool is_slurm(void)
     return variable("SLURM_JOB_NODELIST") != NULL && !is_in_step();
 }
 
+/* Such as of `srun --mpi=pmix`, by which other programs of MPI are started. */
+static void say_tasks(void)
+{
+    const char *n = variable("SLURM_STEP_NUM_TASKS");
+    const char *task = variable("SLURM_PROCID");
+    if (n == NULL || strcmp(n, "1") == 0 || task == NULL ||
+        strcmp(task, "0") != 0)
+        return;
+    rg__say("srun has started `regroup run` %.16s times, and each starts a "
+            "whole job on its own node; call it once without srun, in the "
+            "script of sbatch or by salloc: it starts an agent on each node",
+            n);
+}
+
 rg_status rg__allocation_read(rg__host_list *list, int slots)
 {
     char why[256];
@@ -223,7 +238,7 @@ rg_status rg__allocation_read(rg__host_list *list, int slots)
     if (is_slurm())
         st = add_slurm(list, variable(name), slots);
     else if (variable("SLURM_JOB_NODELIST") != NULL)
-        return RG_OK;
+        say_tasks();
     else if (pbs != NULL)
         st = rg__hosts_add_file(list, pbs, 1);
     else if (lsf != NULL)

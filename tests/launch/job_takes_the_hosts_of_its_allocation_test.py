@@ -1,6 +1,7 @@
 """`regroup run` within an allocation needs no list of hosts: the world is that
 of Slurm's tasks, and agents of other hosts are steps that srun starts (here a
-program of that name). A list, or a size for this host alone, counts more.
+program of that name). A list, or a size for this host alone, counts more. Tasks
+of a step, which would all start the job, are told so once.
 
 Covers: allocation.c cli/remotes.c"""
 
@@ -33,7 +34,22 @@ def sizes(job):
     return [e["size"] for e in job.events("sync")]
 
 
+def said_in_step(**variables):
+    step = {**SLURM, "SLURM_STEP_ID": "0", "SLURM_PROCID": "0", **variables}
+    with Job(["-n", "1"], ["true"], env=step) as job:
+        job.finish(0)
+        return "srun has started `regroup run` 2 times" in job.text()
+
+
+def tasks_of_a_step():
+    claim(said_in_step(SLURM_STEP_NUM_TASKS="2"), "the first of two")
+    claim(not said_in_step(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="1"),
+          "it is said once")
+    claim(not said_in_step(SLURM_STEP_NUM_TASKS="1"), "the only one")
+
+
 def test():
+    tasks_of_a_step()
     with tempfile.TemporaryDirectory() as folder:
         with begin(folder, SLURM) as job:
             claim(sizes(job) == [3, 3, 3], "a world of three")

@@ -235,8 +235,9 @@ def go_on(slurm):
 def is_run_by_salloc(slurm):
     finish = os.path.join(slurm.top, "at-once")
     touch(finish)
-    check_solved(slurm.run("salloc", "--nodes=2", "--ntasks-per-node=1",
-                           "regroup", "run", "--mpi", "-n", "2", SOLVER,
+    """Where srun sets up PMIx for each step, as on many sites, too."""
+    check_solved(slurm.run("salloc", "--nodes=2", "--ntasks-per-node=1", "env",
+                           "SLURM_MPI_TYPE=pmix", "regroup", "run", "--mpi", "-n", "2", SOLVER,
                            finish))
 
 
