@@ -10,13 +10,13 @@
 #include "process_sets/set_request.h"
 #include "sdk/base/fail.h"
 
-/* What this member knows, and what all of them have found out. */
+/* What this member knows, and what all members have found out. */
 typedef struct round {
-    rg_status bad; /* of this rank's arguments */
+    rg_status bad; /* this rank's arguments */
     rg__proposal proposal;
-    uint32_t found; /* live set of that name here, 0: none */
-    bool is_other;  /* with other members */
-    int rank;       /* of this process in the world */
+    uint32_t found; /* a live set of that name here; 0: none */
+    bool is_other;  /* it has other members */
+    int rank;       /* this process's in the world */
 } round;
 
 static void find(rg_ctx *ctx, const rg__set_request *w, round *r)
@@ -117,7 +117,7 @@ static rg_status open_among(rg_ctx *ctx, const rg__set_request *w,
     return st;
 }
 
-/* fresh is the caller's until it has become *set_p. */
+/* fresh is the caller's until it becomes *set_p. */
 static rg_status make_among(rg_ctx *ctx, const rg__set_request *w, round *r,
                             rg__among_fn fn, void *arg, rg_set *fresh,
                             rg_set **set_p)
@@ -140,7 +140,7 @@ static rg_status make_among(rg_ctx *ctx, const rg__set_request *w, round *r,
     return st;
 }
 
-/* Tell all members of a mistake here, so that they fail together. */
+/* Reports a mistake made here to all members, so that they fail together. */
 static rg_status prepare(rg_ctx *ctx, rg__set_request *w, bool has_place,
                          rg_set **fresh_p)
 {

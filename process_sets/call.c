@@ -48,7 +48,7 @@ rg_status rg__call_begin(rg__call *c, const char *what, rg_set *set,
     return st;
 }
 
-/* Kinds whose arguments depend on the set ask for its size and my rank. */
+/* Some kinds' arguments depend on the set: its size and this rank. */
 static rg_status know_set(rg__call *c)
 {
     c->n = rg_set_size(c->set);
@@ -91,7 +91,8 @@ rg_status rg__call_set_type(rg__call *c, rg_type type)
     return RG_OK;
 }
 
-/* A scale of 1 means none, as does either zero; lower rooms only know 0. */
+/* A scale of 1 changes nothing; 0 means the same, and is all that the rooms
+ * below know. */
 static double scale_of(double scale)
 {
     return scale == 1 || scale == 0 ? 0 : scale;
@@ -157,7 +158,7 @@ rg_status rg__call_check_buffer(const rg__call *c, const void *p,
     if (count > 0 && p == NULL)
         return rg__fail(RG_ERR_INVALID, "%s of %llu elements got a NULL buffer",
                         c->what, (unsigned long long)count);
-    uint64_t bytes; /* a product is faster than two divisions */
+    uint64_t bytes; /* one product is faster than two divisions */
     if (__builtin_mul_overflow(count, c->element * (uint64_t)copies, &bytes) ||
         bytes > PTRDIFF_MAX)
         return rg__fail(RG_ERR_INVALID,

@@ -75,7 +75,7 @@ rg_status rg_reduce_scatter_start(rg_set *set, const void *send, void *recv,
     return rg__call_end(&c, st, req_p);
 }
 
-/* The counts are part of what must agree, beside the caller's tag. */
+/* All ranks must agree on the counts as well as on the caller's tag. */
 static uint64_t digest(const rg__call *c, const uint64_t *counts)
 {
     uint64_t hash = rg__mix(RG__MIX_BEGIN, c->params.tag);

@@ -8,7 +8,7 @@ typedef struct shade {
     int32_t color, key, rank;
 } shade;
 
-/* By key, then by rank: keys may be equal. */
+/* By key, then by rank, since keys may be equal. */
 static int compare_shades(const void *a, const void *b)
 {
     const shade *x = a, *y = b;
@@ -17,7 +17,7 @@ static int compare_shades(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Sorts shades; those of my colour go into member. */
+/* Sorts shades, and copies those of this rank's colour to member. */
 static int pick(shade *all, const rg__membership *now, int color,
                 rg__member_id *member)
 {
@@ -94,8 +94,8 @@ static rg_status open_rule(rg_ctx *ctx, const rg__membership *now,
     return st;
 }
 
-/* A newcomer lacks the rule until it calls rg_set_create_by: all wait for
- * that. */
+/* A newcomer lacks the rule until it calls rg_set_create_by, and all ranks wait
+ * for that. */
 static rg_status apply(rg_ctx *ctx, const rg__membership *now, const rule *r)
 {
     static const uint64_t tag = UINT64_C(0x72756c6500000000); /* "rule" */

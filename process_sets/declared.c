@@ -19,7 +19,7 @@ bool rg__declares(rg_ctx *ctx)
     return ctx->is_elastic && !has_begun;
 }
 
-/* Or NULL. */
+/* NULL: none is declared. */
 static rg_set *find_declared(rg__sets *sets, const char *name)
 {
     for (rg_set *s = sets->declared; s != NULL; s = s->next)

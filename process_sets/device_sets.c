@@ -18,7 +18,7 @@
 
 /* ------------------------------------------------------------------ opening */
 
-/* Without an agent, only this worker can end the generation. */
+/* Without an agent, this worker alone can end the generation. */
 static void tell_broken(void *arg, uint64_t generation, const char *why)
 {
     rg_ctx *ctx = arg;
@@ -60,8 +60,8 @@ static rg_status read_params(const rg_device_params *params,
     return RG_OK;
 }
 
-/* A static program, or one that has called rg_world_wait, has its generation
- * already. */
+/* A static program already has its generation, as has one that has called
+ * rg_world_wait. */
 static rg_status begin_now(rg_ctx *ctx)
 {
     const uint64_t generation = rg__engine_generation(ctx->engine);
@@ -167,8 +167,8 @@ static bool is_connected(const rg_set *set)
                             rg__engine_generation(ctx->engine));
 }
 
-/* A set found again by its name has been connected since rg_run began, on all
- * its members. */
+/* A set found again by its name is connected already, on all its members, since
+ * rg_run began. */
 rg_status rg__set_connect(rg_set *set)
 {
     if (is_connected(set))
@@ -177,8 +177,8 @@ rg_status rg__set_connect(rg_set *set)
     return rank < 0 ? RG_OK : connect_members(set, n, rank);
 }
 
-/* The ids of the sets that were made for the device, in the same order on all
- * ranks; *ids_p is owned by the caller. */
+/* The ids of the sets made for the device, in the same order on all ranks; the
+ * caller owns *ids_p. */
 static int list_sets(rg__sets *sets, uint32_t **ids_p)
 {
     int n = 0, i = 0;
@@ -211,8 +211,8 @@ static rg_status connect_all(rg_ctx *ctx)
     return st;
 }
 
-/* If some ranks have a device and this one has none, it tells all. A device
- * opened after rg_world_wait is known to its own rank only. */
+/* If some ranks have a device and this one has none, it tells the others. A
+ * device opened after rg_world_wait is known to its own rank only. */
 rg_status rg__sets_connect(rg_ctx *ctx)
 {
     rg_status st = RG_OK;
@@ -233,7 +233,7 @@ static rg_status await_connection(rg_set *set)
     return st == RG_OK ? rg__set_connect(set) : st;
 }
 
-/* If there is no device, the launch reports that. */
+/* Without a device, the launch reports it. */
 rg_status rg__set_check_memory(const rg_set *set, const char *what,
                                const void *p)
 {

@@ -42,7 +42,7 @@ const char *rg_set_name(const rg_set *set)
 
 /* ---------------------------------------------------------- ranks and lists */
 
-/* The members of a set, the world's being those of the generation. */
+/* The members of a set; the world's are those of the generation. */
 typedef struct members {
     const rg__member_id *at;
     int n;
@@ -124,8 +124,8 @@ rg_status rg_set_list(rg_ctx *ctx, rg_set_info *info, int room, int *n_p)
 
 /* -------------------------------------------------------------------- each */
 
-/* On this rank; a split that has ended here but lives on others is shown
- * without members. Table's lock held. */
+/* Is the set shown on this rank? A split that has ended here but lives on
+ * others is, without members. Table's lock held. */
 static bool is_shown(rg__sets *sets, const rg_set *set)
 {
     return !set->is_ended || (set->kind == SPLIT && !set->is_over &&
@@ -138,7 +138,8 @@ static bool is_closed(const rg_set *set, const rg__membership *now)
            (set->kind == RULE && set->opened != now->generation);
 }
 
-/* False without memory, and for a set that has not come to this generation. */
+/* False if there is no memory, or if the set has not come to this generation.
+ */
 static bool show_set(const rg_set *set, const rg__membership *now,
                      rg__set_info *out)
 {
@@ -162,7 +163,7 @@ static bool show_set(const rg_set *set, const rg__membership *now,
     return true;
 }
 
-/* Returns how many; *list_p is owned by the caller. */
+/* Returns the number of sets; the caller owns *list_p. */
 static int show_all(rg_ctx *ctx, const rg__membership *now,
                     rg__set_info **list_p)
 {

@@ -26,11 +26,11 @@ rg_status rg__set_request_resolve(rg__set_request *w)
     return RG_OK;
 }
 
-/* What one rank contributes to a round, and the result over the ranks. */
+/* What one rank contributes to a round; later, the result over all ranks. */
 typedef struct round {
     rg__proposal proposal;
-    uint32_t found;  /* live set with the name here, 0: none */
-    int64_t name[2]; /* highest and lowest that the ranks have found */
+    uint32_t found;  /* a live set with the name here; 0: none */
+    int64_t name[2]; /* the highest and the lowest on any rank */
 } round;
 
 static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
@@ -65,8 +65,8 @@ static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
 }
 
 /* Some ranks have a set of that name and others don't. A rank that only took it
- * over from another's table drops it; a rank whose program holds it has not
- * destroyed it. */
+ * over from another's table drops it; where the program holds it, it has not
+ * been destroyed. */
 static rg_status settle_name(rg_ctx *ctx, const rg__set_request *w,
                              const round *r)
 {
@@ -87,8 +87,8 @@ static rg_status settle_name(rg_ctx *ctx, const rg__set_request *w,
     return st;
 }
 
-/* Each rank compares what it has of that name, its own colour's members or a
- * set of its communicator: is it the same for all? */
+/* Each rank compares the set of that name with its own colour's members or its
+ * communicator: is it the same on all ranks? */
 static rg_status agree_same(rg_ctx *ctx, const rg__set_request *w,
                             bool *is_same)
 {
@@ -99,7 +99,7 @@ static rg_status agree_same(rg_ctx *ctx, const rg__set_request *w,
     return st;
 }
 
-/* A rule that could not be applied when the generation began, since a rank
+/* A rule that could not be applied when the generation began, because a rank
  * lacked it. Table's lock held. */
 static rg_status apply_now(rg_set *set, const rg__set_request *w)
 {
@@ -187,14 +187,14 @@ void rg__set_note_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set)
             set->n, w->now.size);
 }
 
-/* A rank may have no memory left to map, or no communicator: then the set is on
- * none. NULL: it is open here already. */
+/* A rank may have no memory left to map, or no communicator; then the set is
+ * opened on none. NULL: it is open here already. */
 static rg_status open_on_all(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
                              uint32_t id)
 {
     rg_status st = rg__set_request_check_place(w->memory, id);
     if (st != RG_OK)
-        return st; /* on all ranks alike */
+        return st; /* the same on all ranks */
     st = set == NULL ? RG_OK : rg__set_open_new(w, set, id);
     const int64_t in[4] = {rg__set_code_of(w->now.rank, st)};
     int64_t out[4];
@@ -214,9 +214,9 @@ static bool has_members(const rg_set *set, const rg__set_request *w)
                0;
 }
 
-/* A split lives for some colours and has ended for others, which make theirs
- * again under the same id. *is_done_p stays false if some ranks gave back a
- * live one. */
+/* A split lives for some colours and has ended for others, which make their
+ * sets again under the same id. *is_done_p stays false if some ranks gave back
+ * a live one. */
 static rg_status mend_split(rg_ctx *ctx, const rg__set_request *w,
                             const round *r, rg_set *fresh, rg_set **set_p,
                             bool *is_done_p)
@@ -257,7 +257,7 @@ static rg_status settle(rg_ctx *ctx, const rg__set_request *w, const round *r,
     return st == RG_OK && !*is_done_p ? settle_name(ctx, w, r) : st;
 }
 
-/* No set has that name. *is_done_p stays false if ranks proposed different
+/* No set has that name yet. *is_done_p stays false if ranks proposed different
  * places. */
 static rg_status make_new(rg_ctx *ctx, const rg__set_request *w, const round *r,
                           rg_set *fresh, rg_set **set_p, bool *is_done_p)
@@ -275,8 +275,7 @@ static rg_status make_new(rg_ctx *ctx, const rg__set_request *w, const round *r,
     return st;
 }
 
-/* A rank with bad arguments takes part as well, so that no rank waits for it.
- */
+/* A rank with bad arguments takes part too, so that no rank waits for it. */
 static rg_status run_rounds(rg_ctx *ctx, const rg__set_request *w,
                             bool has_place, round *r, rg_set *fresh,
                             rg_set **set_p)
@@ -301,7 +300,7 @@ static rg_status run_rounds(rg_ctx *ctx, const rg__set_request *w,
     }
 }
 
-/* fresh is the caller's until it has become *set_p. */
+/* fresh is the caller's until it becomes *set_p. */
 static rg_status make_together(rg_ctx *ctx, const rg__set_request *w,
                                bool has_place, rg_set *fresh, rg_set **set_p)
 {

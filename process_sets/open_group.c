@@ -11,12 +11,12 @@
 
 /* An operation on device memory. */
 typedef struct device_op {
-    rg_set *set; /* NULL: it has been launched */
+    rg_set *set; /* NULL once it has been launched */
     rg__launch launch;
-    uint64_t generation; /* that it was noted in */
+    uint64_t generation; /* in which it was noted */
     uint64_t *arrays;    /* owned */
     rg_req *req;
-    bool is_wanted; /* the request; else it is freed */
+    bool is_wanted; /* false: the request is freed */
 } device_op;
 
 typedef struct group {
@@ -25,14 +25,14 @@ typedef struct group {
     int n, room;
     device_op *op;
     int ops, op_room;
-    rg_status st;            /* of the first call that failed, */
-    const rg__channel *told; /* and its set's, whose members know; or NULL */
+    rg_status st;            /* of the first call that failed */
+    const rg__channel *told; /* its set's, whose members know; or NULL */
     char why[512];
 } group;
 
 static _Thread_local group mine;
-static _Atomic int open_groups; /* of all threads; while it is 0 no thread looks
-                                   for a group of its own */
+/* In all threads; while it is 0, no thread looks. */
+static _Atomic int open_groups;
 
 rg_status rg_group_start(rg_ctx *ctx)
 {
@@ -56,7 +56,7 @@ void rg__group_spoil(rg_status st)
              rg_last_error());
 }
 
-/* A group is open, of the context of that set. */
+/* A group of that set's context is open. */
 static rg_status refuse(rg__channel *ch, const char *what, rg_status st)
 {
     if (mine.st != RG_OK)
@@ -74,7 +74,8 @@ rg_status rg__group_refuse_call(rg_set *set, const char *what, rg_status st)
     return rg__channel_refuse(set->channel, what, st);
 }
 
-/* The members of each other set of the group have started theirs, too. */
+/* In each of the group's other sets, the members have started their operations,
+ * too. */
 static void refuse_all(rg_status st)
 {
     for (int i = 0; i < mine.n; i++) {
@@ -167,7 +168,7 @@ rg_status rg__group_add_device(rg_set *set, const rg__start *start,
     return RG_OK;
 }
 
-/* Its outcome; the sentence of a failure is this thread's last error. */
+/* Ends op with st; the sentence of a failure is this thread's last error. */
 static void end_op(device_op *op, rg_status st, const rg__ticket *ticket)
 {
     rg__req_launched(op->req, st, ticket);
@@ -182,8 +183,8 @@ static bool is_of(const device_op *op, const device_op *first)
     return op->set == first->set && op->launch.stream == first->launch.stream;
 }
 
-/* The i-th, with all later ones of its set and stream. room: for their
- * launches. */
+/* Launches the i-th operation with all later ones of its set and stream; room
+ * holds their launches. */
 static rg_status launch_part(int i, rg__launch *room, rg_status st)
 {
     const device_op first = mine.op[i];
@@ -205,7 +206,7 @@ static rg_status launch_part(int i, rg__launch *room, rg_status st)
     return st;
 }
 
-/* All of them end with st unless that is OK. */
+/* If st is not OK, all of them end with st. */
 static rg_status launch_ops(rg_status st)
 {
     if (mine.ops == 0)
@@ -230,8 +231,8 @@ static void close_group(void)
     atomic_fetch_sub(&open_groups, 1);
 }
 
-/* All of it, or nothing with st and mine.why; the thread's last sentence
- * belongs to the returned status. */
+/* Starts everything, or nothing if st is not OK: then mine.why says why, and
+ * the thread's last sentence belongs to the returned status. */
 static rg_status start_all(rg_status st)
 {
     if (st != RG_OK)
@@ -257,7 +258,7 @@ rg_status rg_group_end(rg_ctx *ctx)
     return st;
 }
 
-/* It is not started, and ends with st. */
+/* Closes the group without starting it; its operations end with st. */
 static void abandon(rg_status st)
 {
     rg__group_spoil(st);

@@ -24,7 +24,7 @@ static rg_status check_alone(const rg__call *c)
                           c->what);
 }
 
-/* The peer's rank in the world. */
+/* Translates the peer's rank to the world's. */
 static rg_status find_peer(const rg__call *c, int peer, int *rank_p)
 {
     if (peer < 0 || peer >= c->n)
@@ -38,7 +38,7 @@ static rg_status find_peer(const rg__call *c, int peer, int *rank_p)
                                   rank_p);
 }
 
-/* s has direction, peer, data and count already. */
+/* The caller has set direction, peer, data and count in s. */
 static rg_status start(rg__message_start *s, rg_set *set, rg_type type,
                        const rg_op_params *params, rg_req **req_p)
 {

@@ -26,7 +26,7 @@
 #include "sdk/base/log.h"
 
 #define LANES  RG__SETS_DEVICE
-#define WINDOW 32 /* operations that are compared one by one, the newest */
+#define WINDOW 32 /* the newest operations, compared one by one */
 
 static const char comparing[] =
     "comparing what ranks have started on the device";
@@ -69,25 +69,26 @@ static const rg__lane_account *find(const view *v, uint64_t key)
 
 /* ---------------------------------------------------------------- one lane */
 
-/* A rank's report about a lane, in three rounds; zeroes: it is no member. */
+/* One rank's report on a lane, over three rounds; all zeros if the rank is no
+ * member. */
 typedef struct report {
     rg__lane_account account;
     rg__history history[WINDOW]; /* after the last operations that all have
                                   * started */
     uint32_t known;              /* a bit for each of these */
     uint32_t has_descriptor;
-    rg__descriptor descriptor; /* of the operation that matters */
+    rg__descriptor descriptor; /* of the operation in question */
 } report;
 
 /* The lane as all ranks see it. */
 typedef struct lane {
     uint64_t key;
-    const report *member; /* one of them; NULL: none is known */
-    int n;                /* that are known */
-    uint64_t least;       /* operations that all have started */
+    const report *member; /* any one of them; NULL: none is known */
+    int n;                /* members that are known */
+    uint64_t least;       /* operations that all of them have started */
     uint64_t k;           /* the first that differs, or that some lack */
     bool differs;
-    bool is_of_counts; /* all have started the same except own counts */
+    bool is_of_counts; /* only their own counts differ */
 } lane;
 
 static void add_up(const view *v, const report *all, lane *l)
@@ -107,7 +108,7 @@ static bool is_whole(const lane *l)
     return l->member != NULL && l->n == l->member->account.n;
 }
 
-/* The k of the i-th in the window; 0 or below: there is none. */
+/* The number of the window's i-th operation; 0 or below: there is none. */
 static int64_t at(const lane *l, int i)
 {
     return (int64_t)l->least - (WINDOW - 1) + i;
@@ -123,7 +124,7 @@ static void recall_window(const view *v, const lane *l, report *mine)
             mine->known |= UINT32_C(1) << i;
 }
 
-/* A bit for each operation in the window that all have on record. */
+/* A bit for each operation in the window that all members have on record. */
 static uint32_t find_known(const view *v, const report *all, const lane *l)
 {
     uint32_t known = UINT32_MAX;
@@ -165,7 +166,8 @@ static void find_first(const view *v, const report *all, lane *l)
     }
 }
 
-/* "rank 1 has", or "ranks 1,3 have": those that have started the least. */
+/* "rank 1 has", or "ranks 1,3 have": the members that have started the fewest
+ * operations. */
 static void list_late(const view *v, const report *all, const lane *l,
                       char *text, size_t room)
 {
@@ -180,7 +182,7 @@ static void list_late(const view *v, const report *all, const lane *l,
     snprintf(text + used, room - used, n == 1 ? " has" : " have");
 }
 
-/* On the ranks that wait for the others. */
+/* Said on the ranks that wait for the others. */
 static void tell_missing(const view *v, const report *all, const lane *l)
 {
     const rg__lane_account *mine = find(v, l->key);
@@ -228,8 +230,8 @@ static rg_status name_difference(const view *v, const report *all,
 
 /* ------------------------------------------------- counts of a rank's own */
 
-/* What a rank reports about them: whether it knows them, the elements that it
- * sends to each of n members, and those that it expects from each. */
+/* Room for one rank's report of counts: whether it knows them, how many
+ * elements it sends to each of n members, and how many it expects from each. */
 static size_t count_words(const lane *l)
 {
     return 1 + 2 * (size_t)(unsigned)l->n;
@@ -256,7 +258,7 @@ static rg_status fail_counts(const lane *l)
                     l->k, l->member->account.set);
 }
 
-/* of: what each member says. */
+/* of[r] is what member r reports. */
 static rg_status find_pair(const lane *l, const uint64_t *const *of)
 {
     for (int r = 0; r < l->n; r++)
@@ -306,7 +308,8 @@ static rg_status name_counts(const view *v, const report *all, const lane *l)
     return st;
 }
 
-/* The same rounds on all ranks, whatever the outcome: all see the same. */
+/* Goes through the same rounds on all ranks, whatever the outcome, so that all
+ * see the same. */
 static rg_status compare_in(const view *v, lane *l, report *mine, report *all)
 {
     const rg__lane_account *account = find(v, l->key);
@@ -350,7 +353,7 @@ static rg_status compare_lane(const view *v, uint64_t key)
     return st;
 }
 
-/* The least key above the last one. */
+/* The smallest key above the last one. */
 static uint64_t next_key(const uint64_t *keys, int n, uint64_t last)
 {
     uint64_t next = 0;
@@ -360,7 +363,8 @@ static uint64_t next_key(const uint64_t *keys, int n, uint64_t last)
     return next;
 }
 
-/* Each rank names a lane, or none (0): all of these, until one differs. */
+/* Each rank names a lane, or none (0); all of these are compared until one
+ * differs. */
 static rg_status compare_named(const view *v, uint64_t mine)
 {
     uint64_t *keys = calloc((size_t)(unsigned)v->size, sizeof *keys);
@@ -387,7 +391,7 @@ static rg_status end_here(const view *v, rg_status st)
 
 /* ------------------------------------------------------------- at a commit */
 
-/* The world was connected on all ranks at once, or on none. */
+/* Was the world connected on all ranks at once? (Otherwise, on none.) */
 bool rg__sets_are_compared(const rg_ctx *ctx)
 {
     rg__channel *watch = ctx->sets->watch;
@@ -414,8 +418,8 @@ static uint64_t weight_of(uint64_t key, int rank)
     return w ^ w >> 27;
 }
 
-/* The weights of all members add up to 0; so do equal hashes times weights, and
- * balances that match. */
+/* The weights of all members add up to 0; so do equal hashes times their
+ * weights, and matching balances. */
 static uint64_t weigh(const rg__lane_account *a, const rg__history *h)
 {
     uint64_t weight = 0;
@@ -426,11 +430,11 @@ static uint64_t weigh(const rg__lane_account *a, const rg__history *h)
     return h->hash * weight + h->balance;
 }
 
-/* By the sets' places: what all members have started and still have on record.
- * Sets without a common member may share one, which then is compared up to what
- * the slower one has started. */
+/* For each place of sets: what all members have started and still have on
+ * record. Sets without a common member may share a place, and are then compared
+ * only as far as the slower one has come. */
 typedef struct bounds {
-    int64_t started[LANES], kept[LANES]; /* the latter negative */
+    int64_t started[LANES], kept[LANES]; /* kept is negative */
 } bounds;
 
 static void bound(const view *v, bounds *b)
@@ -502,7 +506,7 @@ static uint64_t stalled_key(const view *v)
     return 0;
 }
 
-/* All ranks have come here, each because something waits there: only now does
+/* All ranks have come here because something waits on each; so only now does
  * this one read what it has started. */
 static rg_status watch(view *v)
 {

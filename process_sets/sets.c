@@ -181,7 +181,7 @@ rg_status rg_set_destroy(rg_set *set)
         rg__set_free(set);
     else if (set->kind == SPLIT && set->is_ended && !set->is_over &&
              rg__set_find(sets, set->id) == NULL)
-        set->has_handle = false; /* it lives for others */
+        set->has_handle = false; /* other holders keep it alive */
     else
         rg__set_remove(sets, set);
     pthread_mutex_unlock(&sets->lock);
@@ -228,7 +228,7 @@ rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
                             boot);
 }
 
-/* The device first: threads inside NCCL then leave while the host's sets are
+/* The device goes first: threads inside NCCL leave while the host's sets are
  * closed. */
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why)
 {

@@ -47,7 +47,7 @@ void rg__split_drop_rest(rg__sets *sets, uint32_t id)
 
 /* ---------------------------------------------------------------- comparing */
 
-/* Never 0, which means that the set does not live here. */
+/* Never 0, which stands for a set that does not live here. */
 static uint64_t mark_of(const rg_set *set)
 {
     uint64_t mark = RG__MIX_BEGIN;

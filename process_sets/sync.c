@@ -19,14 +19,14 @@
 _Static_assert(RG__WORLD_MAX == 1 << RANK_BITS, "a rank fits");
 
 typedef struct table_head {
-    uint64_t bytes; /* of what follows */
+    uint64_t bytes; /* bytes of the records that follow */
     uint64_t count;
 } table_head;
 
 typedef struct record {
     uint32_t id, n;
     uint8_t is_named, kind, keeps, is_of_device;
-    uint32_t order; /* of a declaration, 0: it was none */
+    uint32_t order; /* of declaration; 0: not declared */
     char name[RG__SET_NAME_MAX];
     rg__asked asked;
     /* n rg__member_id follow */
@@ -47,7 +47,7 @@ static bool is_whole(const rg_set *set, const rg__membership *now)
     return true;
 }
 
-/* A set with keep goes on with the remaining members; false: none remains. */
+/* A set with keep goes on with its remaining members; false if none remains. */
 static bool shrink(rg_set *set, const rg__membership *now)
 {
     int n = 0;
@@ -78,7 +78,8 @@ static void end_lost(rg__sets *sets, const rg__membership *now)
 
 /* ---------------------------------------------------------- writing it down */
 
-/* Members of listed sets only: the others' differ from rank to rank. */
+/* Only listed sets have members on record; those of others differ from rank to
+ * rank. */
 static uint32_t members_in_record(const rg_set *set)
 {
     return set->kind == LISTED ? (uint32_t)set->n : 0;
@@ -106,7 +107,8 @@ static void write_set(const rg_set *set, char **at)
     *at += record_bytes(r.n);
 }
 
-/* The live sets; *bytes_p is owned by the caller, NULL without memory. */
+/* Writes the live sets; the caller owns *bytes_p, which is NULL if there is no
+ * memory. */
 static table_head write_table(const rg__sets *sets, char **bytes_p)
 {
     table_head head = {0};
@@ -131,7 +133,8 @@ typedef struct reader {
     uint64_t left;
 } reader;
 
-/* The next record, or NULL if the bytes are malformed. Members follow it. */
+/* The next record, or NULL if the bytes are malformed. Its members follow it.
+ */
 static bool read_record(reader *in, record *r, const rg__member_id **member_p)
 {
     if (in->left < sizeof *r)
@@ -188,7 +191,7 @@ static void end_unknown(rg__sets *sets, reader in)
     }
 }
 
-/* A split that has ended here is known. */
+/* Finds also a split that has ended here. */
 static rg_set *find_known(rg__sets *sets, const record *r)
 {
     for (rg_set *s = sets->first; s != NULL; s = s->next)
@@ -209,7 +212,8 @@ static void describe(rg_set *set, const record *r)
     memcpy(set->name, r->name, sizeof set->name);
 }
 
-/* The set of a record that this rank does not have: declared, or nothing. */
+/* Adds a set that is on record but not on this rank: the declared one, or a new
+ * one. */
 static rg_status add_record(rg_ctx *ctx, const record *r,
                             const rg__member_id *member)
 {
@@ -284,9 +288,9 @@ static rg_status open_all(rg_ctx *ctx, const rg__membership *now)
 
 /* What the ranks have found out about each other. */
 typedef struct origin {
-    int source;       /* the first rank with the newest table */
+    int source;       /* the first rank that has the newest table */
     bool is_first;    /* no rank has one */
-    bool is_declared; /* all have declared the same */
+    bool is_declared; /* all have declared the same sets */
 } origin;
 
 static const char comparing[] = "comparing the tables of sets";
@@ -301,7 +305,8 @@ static int64_t begin(rg__sets *sets)
     return declared;
 }
 
-/* Nothing else has happened yet, so operations differ for no other reason. */
+/* Nothing else has happened yet, so operations can differ for no other reason.
+ */
 static rg_status fail_place(const rg_ctx *ctx)
 {
     const char *const names[] = {"rg_world_wait", "rg_run"};
@@ -313,7 +318,7 @@ static rg_status fail_place(const rg_ctx *ctx)
                     rg_last_error());
 }
 
-/* Tables are compared in rg_run, or by all in rg_world_wait. */
+/* Tables are compared in rg_run, or by all ranks in rg_world_wait. */
 static rg_status find_origin(rg_ctx *ctx, const rg__membership *now, origin *o)
 {
     const int64_t last = RG__WORLD_MAX - 1, declared = begin(ctx->sets);
@@ -349,8 +354,8 @@ static rg_status fail_declared(rg_ctx *ctx)
                     rg_last_error());
 }
 
-/* The source's table into *bytes_p, owned by the caller also after a failure.
- */
+/* Puts the source's table into *bytes_p, which the caller owns even after a
+ * failure. */
 static rg_status exchange(rg_ctx *ctx, bool is_source, int source,
                           table_head *head, char **bytes_p)
 {

@@ -15,7 +15,7 @@ rg_set *rg__set_find(rg__sets *sets, uint32_t id)
     return NULL;
 }
 
-/* A split that lives on other ranks only. */
+/* False for a split that lives on other ranks only. */
 static bool lives_here(const rg_set *set)
 {
     return !set->is_ended &&
@@ -81,7 +81,7 @@ void rg__set_end(rg__sets *sets, rg_set *set, const char *why)
 
 /* ---------------------------------------------------------------- places */
 
-#define TURN_BITS 20 /* sets in one place, one after the other */
+#define TURN_BITS 20 /* sets in one place, one after another */
 
 static uint32_t place_of(uint32_t id)
 {
@@ -91,14 +91,14 @@ static uint32_t place_of(uint32_t id)
 static bool is_free(const rg__sets *sets, uint32_t place)
 {
     const rg__place_of_sets *p = &sets->place[place];
-    return place != 0 &&           /* that one is the world's, */
-           place != RG__SET_OWN && /* that one Regroup's own, and there */
+    return place != 0 &&           /* the world's */
+           place != RG__SET_OWN && /* Regroup's own */
            p->live == 0 && !p->is_proposed &&
-           p->last <= UINT32_MAX - RG__SETS_MAX && /* is another id */
+           p->last <= UINT32_MAX - RG__SETS_MAX && /* another id is left */
            rg__engine_is_vacant(sets->world.ctx->engine, place);
 }
 
-/* The id of the next set in that place. */
+/* The id of the place's next set. */
 static uint32_t next_id(const rg__sets *sets, uint32_t place)
 {
     const uint32_t last = sets->place[place].last;
@@ -118,7 +118,7 @@ uint32_t rg__set_free_id(const rg__sets *sets)
     return free_id(sets, 0);
 }
 
-/* Place and turn of an id, so that places are compared first. */
+/* The place and turn of an id; places are compared first. */
 static int64_t number_of(uint32_t id)
 {
     return (int64_t)place_of(id) << TURN_BITS | id / RG__SETS_MAX;
@@ -149,7 +149,7 @@ void rg__set_propose(rg_ctx *ctx, rg__proposal *p)
 rg_status rg__set_proposed(const rg__proposal *p, uint32_t *id_p)
 {
     if (p->most >= RG__SET_NO_PLACE && p->rounds == 1)
-        return RG_IN_PROGRESS; /* by now all have left what they gave back */
+        return RG_IN_PROGRESS; /* every rank has left what it gave back */
     if (p->most >= RG__SET_NO_PLACE)
         return p->most > RG__SET_NO_PLACE ? rg__set_request_fail_full()
                                           : rg__set_request_fail_apart();

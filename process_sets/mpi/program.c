@@ -28,7 +28,8 @@ static rg_status check_comm(const char *what, MPI_Comm comm)
 
 /* -------------------------------------------------------------- rg_init_mpi */
 
-/* A rank of `regroup run --mpi` has its agent's world, which is MPI's too. */
+/* A rank of `regroup run --mpi` has its agent's world, and MPI's is the same.
+ */
 static rg_status check_agent(MPI_Comm comm)
 {
     const rg__library_settings *settings = NULL;
@@ -92,8 +93,7 @@ rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params, rg_ctx **ctx_p)
     return st == RG_OK ? check_same(comm, ctx_p) : st;
 }
 
-/* Under `regroup run --mpi` the world is the agent's, and no session is needed
- * for it. */
+/* Under `regroup run --mpi` the world is the agent's, and needs no session. */
 static rg_status check_pset(const char *pset, bool *has_agent_p)
 {
     const rg__library_settings *settings = NULL;
@@ -149,7 +149,7 @@ static rg_status check_world(const char *what)
     return RG_OK;
 }
 
-/* A communicator that is used for agreement, and its members in the world. */
+/* A communicator for agreeing, and its members' ranks in the world. */
 typedef struct meeting {
     MPI_Comm comm;
     int *ranks, n;
@@ -157,8 +157,9 @@ typedef struct meeting {
 
 #define BLOCK 64
 
-/* The first n members' ranks in the world, unless ranks is NULL, and how many
- * of them are not in it. Without memory, which a rank may lack. */
+/* Counts how many of the first n members are not in the world, and writes their
+ * ranks there unless ranks is NULL. Allocates nothing, since one rank alone may
+ * lack memory. */
 static rg_status translate(MPI_Group group, int n, int *ranks, int *strangers_p)
 {
     MPI_Group all;
@@ -184,7 +185,7 @@ static rg_status translate(MPI_Group group, int n, int *ranks, int *strangers_p)
     return st;
 }
 
-/* The same on all members, so none of them waits. */
+/* The outcome is the same on all members, so none of them waits. */
 static rg_status refuse_strangers(MPI_Group group)
 {
     int n = 0, strangers = 0;
@@ -198,7 +199,7 @@ static rg_status refuse_strangers(MPI_Group group)
                     strangers);
 }
 
-/* No attribute or handler of the program is copied. */
+/* Copies no attribute or handler of the program. */
 static rg_status meet(MPI_Comm from, MPI_Group group, meeting *m)
 {
     rg__wait wait = {.call = "MPI_Comm_create", .ranks = m->ranks, .n = m->n};
@@ -224,7 +225,7 @@ static rg_status agree(void *arg, const int64_t in[RG__AMONG],
     return st;
 }
 
-/* The others wait for this rank, so tell them of a mistake here. */
+/* The other ranks wait for this one, so it reports a mistake to them. */
 static rg_status find_ranks(MPI_Group group, meeting *m)
 {
     m->ranks = calloc((size_t)m->n, sizeof *m->ranks);
@@ -255,7 +256,7 @@ static rg_status create_of(rg_ctx *ctx, MPI_Comm comm, MPI_Group group,
     return st;
 }
 
-/* MPI_COMM_NULL: this rank is in no communicator of the colours. */
+/* MPI_COMM_NULL: this rank is in none of the colours' communicators. */
 static rg_status create_none(rg_set **set_p)
 {
     if (set_p == NULL)
@@ -293,8 +294,8 @@ rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
 
 #define NO_PLACE -1
 
-/* Room for data of each of a set's n members, zeroed, owned by the caller: all
- * of them have it, or none has. Collective over the set. */
+/* Room for data of each of a set's n members, zeroed and owned by the caller:
+ * all members have it, or none has. Collective over the set. */
 static rg_status make_room(rg_set *set, int n, size_t bytes, void **room_p)
 {
     void *room = calloc((size_t)n, bytes);

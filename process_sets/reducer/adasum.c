@@ -19,9 +19,9 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/half.h"
 
-#define CHUNK ((uint64_t)1 << 18) /* elements that are dealt out at a time */
+#define CHUNK ((uint64_t)1 << 18) /* elements dealt out at a time */
 
-/* Vectors of some ranks, each times its factor, added up. */
+/* The sum of some ranks' vectors, each times its factor. */
 typedef struct tree {
     const double *product;
     int size;
@@ -34,12 +34,12 @@ typedef struct work {
     int size, rank;
     const rg__vector *vector;
     int n;
-    rg_type type;    /* F64, or F32 for all others */
+    rg_type type;    /* F64, or F32 for all other types */
     bool are_all;    /* no rank has joined */
     uint64_t total;  /* elements of all vectors */
-    double *product; /* of each vector: size x size */
+    double *product; /* size x size for each vector */
     char *mine;      /* a chunk, padded */
-    char *all;       /* rows of ranks: a chunk of each, or a part of it */
+    char *all;       /* a row for each rank: a chunk, or a part of one */
     tree tree;
 } work;
 
@@ -52,8 +52,8 @@ static size_t size_of(const work *w)
 
 typedef void (*piece_fn)(work *w, int i, void *data, char *at, uint64_t count);
 
-/* Call fn for the pieces of vectors that elements [begin, begin + count) of all
- * are; `at` is where they are in a chunk. */
+/* Calls fn for each piece of a vector within elements [begin, begin + count) of
+ * all vectors together; `at` is the piece's place in a chunk. */
 static void each_piece(work *w, uint64_t begin, uint64_t count, char *at,
                        piece_fn fn)
 {
@@ -103,14 +103,14 @@ static double dot(const work *w, const char *a, const char *b, uint64_t count)
     return sum;
 }
 
-/* Elements in a row of a chunk. */
+/* The number of elements in a row of a chunk. */
 static uint64_t row_count(const work *w)
 {
     const uint64_t most = w->total < CHUNK ? w->total : CHUNK;
     return w->are_all ? most / (uint64_t)w->size + 1 : most;
 }
 
-/* `at` is in the row of rank 0. */
+/* `at` is the piece's place in rank 0's row. */
 static void add_products(work *w, int i, void *data, char *at, uint64_t count)
 {
     const uint64_t row = row_count(w) * size_of(w);
@@ -122,7 +122,7 @@ static void add_products(work *w, int i, void *data, char *at, uint64_t count)
                 dot(w, at + (uint64_t)a * row, at + (uint64_t)b * row, count);
 }
 
-/* Part r of the chunk goes to rank r. */
+/* Sends part r of the chunk to rank r. */
 static rg_status deal(work *w, uint64_t begin, uint64_t count)
 {
     const uint64_t part = row_count(w);
@@ -137,7 +137,7 @@ static rg_status deal(work *w, uint64_t begin, uint64_t count)
 static rg_status bring_together(work *w, uint64_t begin, uint64_t count)
 {
     const uint64_t row = row_count(w) * size_of(w);
-    const uint64_t bytes = row * (uint64_t)w->size; /* of 4 each */
+    const uint64_t bytes = row * (uint64_t)w->size; /* a multiple of 4 */
     memset(w->all, 0, (size_t)bytes);
     memcpy(w->all + row * (uint64_t)w->rank, w->mine,
            (size_t)count * size_of(w));
@@ -214,7 +214,7 @@ static void make_factors(tree *t)
             combine(t, i, i + apart);
 }
 
-/* This rank's factor of each vector comes to the vector's first product. */
+/* Puts this rank's factor of each vector into the first of its products. */
 static void choose_factors(work *w)
 {
     const size_t n = (size_t)w->size;
@@ -260,8 +260,9 @@ static rg_status add_up(work *w, double scale)
 
 /* -------------------------------------------------------------------- whole */
 
-/* All of it, for any number of ranks that are there: a rank whose memory ended
- * later would keep the others waiting. What is not touched costs nothing. */
+/* Allocates everything at once, enough for any number of joined ranks: if a
+ * rank ran out of memory later, the others would wait for it. Memory that is
+ * not touched costs nothing. */
 static rg_status make_memory(work *w)
 {
     const size_t n = (size_t)w->size;
@@ -278,7 +279,7 @@ static rg_status make_memory(work *w)
                : RG_OK;
 }
 
-/* Vectors of one type of work. */
+/* Adds vectors that share one type of work. */
 static rg_status add(rg_set *set, const rg__vector *vector, int n, rg_type type,
                      double scale)
 {
@@ -304,7 +305,7 @@ static rg_status add(rg_set *set, const rg__vector *vector, int n, rg_type type,
     return st;
 }
 
-/* Bring those of F64 to the end. */
+/* Moves the vectors of F64 to the end. */
 static int part(rg__vector *vector, int n)
 {
     int of_f32 = 0;

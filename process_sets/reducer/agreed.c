@@ -12,7 +12,7 @@
 #define LINE_MAX  112
 #define RANK_BITS 20
 
-enum { RANKS, MISSING, WANTS_PLAN, SPENT }; /* the verdict's sums */
+enum { RANKS, MISSING, WANTS_PLAN, SPENT }; /* what the verdict adds up */
 
 rg_status rg__agree_made(rg_set *set, rg_status mine, const char *what,
                          int *ranks_p)
@@ -78,7 +78,7 @@ static void describe(const rg_reducer *r, int i, char line[LINE_MAX])
                  r->tensor[i].is_view ? ", in its bucket" : "");
 }
 
-/* The first tensor that differs; `most`: none does. */
+/* Finds the first tensor that differs; `most` if none does. */
 static rg_status find_difference(const rg_reducer *r, int most, int *first_p)
 {
     uint64_t *all = calloc((size_t)most, 2 * sizeof *all);
@@ -125,7 +125,7 @@ static rg_status fail_different(const rg_reducer *r, int first)
     return st;
 }
 
-/* Two reducers of equal tensors are two: each has a number of its own. */
+/* Two reducers with equal tensors stay apart: each has its own number. */
 rg_status rg__reducer_compare(rg_reducer *r)
 {
     uint64_t v[4] = {digest_of_all(r), 0, (uint64_t)r->n,
@@ -158,7 +158,7 @@ rg_status rg__reducer_verdict_start(rg_reducer *r, int missing, bool wants_plan,
                               RG_SUM, NULL, &v->req);
 }
 
-/* Collective: the last of these tensors, and a rank that did not have it. */
+/* Collective. Names the last of these tensors, and a rank that lacked it. */
 static rg_status fail_missing(const rg_reducer *r, int missing)
 {
     const int64_t rank = rg_set_rank(r->set);

@@ -14,8 +14,8 @@
 #include "sdk/base/hash.h"
 
 #define ALIGN     ((uint64_t)64)
-#define OWN_LEAST ((uint64_t)1 << 20) /* if the program does not say */
-#define LAST_MOST ((uint64_t)1 << 20) /* in the last bucket */
+#define OWN_LEAST ((uint64_t)1 << 20) /* unless the program says otherwise */
+#define LAST_MOST ((uint64_t)1 << 20) /* at most in the last bucket */
 
 static uint64_t bytes_of(const rg__tensor *t)
 {
@@ -27,7 +27,7 @@ static bool lives_in_bucket(const rg__tensor *t)
     return t->is_view && t->wire == RG_COMPRESS_NONE;
 }
 
-/* It needs no room in a bucket. */
+/* Does it need no room in a bucket? */
 static bool is_alone(const rg_reducer *r, const rg__tensor *t)
 {
     const uint64_t asked = r->params.own_bytes;
@@ -80,10 +80,10 @@ rg_status rg__reducer_place_views(rg_reducer *r)
 
 /* ------------------------------------------------------- which in which one */
 
-/* Tensors that are dealt to buckets one after the other. */
+/* Tensors dealt to buckets one after the other. */
 typedef struct line {
     int *tensor;
-    int n, tail; /* from there on they are the last bucket */
+    int n, tail; /* those from tail on are the last bucket */
 } line;
 
 static line make_line(const rg_reducer *r, const int *order, bool are_views,
@@ -104,7 +104,7 @@ static line make_line(const rg_reducer *r, const int *order, bool are_views,
     return l;
 }
 
-/* false: t does not go with what is in the last bucket. */
+/* Does t go with the tensors of the last bucket? */
 static bool goes_with(const rg_reducer *r, const rg__tensor *t)
 {
     const rg__bucket *b = &r->bucket[r->buckets - 1];
@@ -127,7 +127,7 @@ static void deal(rg_reducer *r, const line *l)
     }
 }
 
-/* Bring them into the order in which they are complete. */
+/* Sorts them by the order in which they become complete. */
 static rg_status sort(rg_reducer *r, const int *order)
 {
     rg__bucket *sorted = calloc((size_t)r->n, sizeof *sorted);
@@ -151,7 +151,7 @@ static rg_status sort(rg_reducer *r, const int *order)
 
 /* -------------------------------------------------------------------- where */
 
-/* What a bucket takes of the memory for copies. */
+/* How much of the memory for copies a bucket takes. */
 static uint64_t room_of(const rg_reducer *r, const rg__bucket *b)
 {
     const rg__tensor *first = &r->tensor[b->tensor[0]];
@@ -182,7 +182,7 @@ static rg_status make_copies(rg_reducer *r)
     return RG_OK;
 }
 
-/* Each rank has a part of its own in a bucket of TOP_K. */
+/* In a bucket of TOP_K each rank has its own part. */
 static void put_in_place(rg_reducer *r, rg__bucket *b, char *at)
 {
     const rg__tensor *first = &r->tensor[b->tensor[0]];

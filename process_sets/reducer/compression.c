@@ -17,7 +17,7 @@
 #include "sdk/transport/half.h"
 
 #define TOP_K_PART 0.01
-#define BLOCK      1024 /* elements that are converted at a time */
+#define BLOCK      1024 /* elements converted at a time */
 
 typedef struct entry {
     uint32_t index;
@@ -142,7 +142,7 @@ static void put_f32(rg_type half, char *to, const float *x, float *residual,
         return;
     }
     for (size_t i = 0; i < n; i++)
-        residual[i] += x[i]; /* all that is to be sent */
+        residual[i] += x[i]; /* now all that is to be sent */
     rg__half_narrow(half, to, residual, n);
     rg__half_widen(half, sent, to, n);
     for (size_t i = 0; i < n; i++)
@@ -201,7 +201,7 @@ static void get_halves(const rg__tensor *t)
 
 /* -------------------------------------------------------------------- top k */
 
-#define DIGITS 2048 /* of 11 bits: 31 bits of a magnitude are three */
+#define DIGITS 2048 /* of 11 bits; 3 make up the 31 of a magnitude */
 #define SHIFTS 3
 
 static uint32_t magnitude(const rg__tensor *t, uint64_t i)
@@ -213,7 +213,7 @@ static uint32_t magnitude(const rg__tensor *t, uint64_t i)
     return bits & 0x7fffffffu;
 }
 
-/* The magnitude of the element that is the last one of t->kept, found digit by
+/* The magnitude of the last element to keep (t->kept of them), found digit by
  * digit; *above_p: how many are larger. NaN is larger than infinity. */
 static uint32_t find_least(const rg__tensor *t, uint64_t *above_p)
 {
@@ -262,7 +262,7 @@ static float take(const rg__tensor *t, uint64_t i)
     return sent;
 }
 
-/* Of equal ones those with the lower index. */
+/* Of equal elements, those with lower indices are sent. */
 static void put_largest(const rg__tensor *t)
 {
     uint64_t above = 0, n = 0;

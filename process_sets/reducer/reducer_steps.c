@@ -12,7 +12,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/params.h"
 
-#define OTHERS_MAX 8 /* steps in another order, then it is the plan */
+#define OTHERS_MAX 8 /* steps in another order make it the plan */
 
 /* -------------------------------------------------------------------- life */
 
@@ -44,7 +44,7 @@ rg_status rg_reducer_create(rg_set *set, const rg_reducer_params *params,
     return RG_OK;
 }
 
-/* No tensor becomes ready from now on, nor is any being copied. */
+/* From now on no tensor becomes ready, nor is any being copied. */
 static void close_step(rg_reducer *r)
 {
     pthread_mutex_lock(&r->lock);
@@ -157,7 +157,7 @@ static rg_status make_orders(rg_reducer *r)
                : RG_OK;
 }
 
-/* From the last tensor to the first. */
+/* Lays out the first plan, from the last tensor to the first. */
 static rg_status lay_out_first(rg_reducer *r)
 {
     const rg_status st = make_orders(r);
@@ -171,7 +171,7 @@ static rg_status lay_out_first(rg_reducer *r)
     return rg__reducer_lay_out(r, r->plan);
 }
 
-/* Needs no memory, as all ranks must find the same. */
+/* Allocates nothing, because all ranks must find the same. */
 static bool is_order(const rg_reducer *r, int *seen)
 {
     memset(seen, 0, (size_t)r->n * sizeof *seen);
@@ -181,8 +181,7 @@ static bool is_order(const rg_reducer *r, int *seen)
     return true;
 }
 
-/* Is the order of this step another one, and the same as in the steps before?
- */
+/* Have enough steps had the same order, and another one than the plan? */
 static bool wants_plan(rg_reducer *r)
 {
     const size_t bytes = (size_t)r->n * sizeof *r->order;
@@ -198,8 +197,8 @@ static bool wants_plan(rg_reducer *r)
     return r->others >= OTHERS_MAX;
 }
 
-/* Collective: buckets count when all ranks have made them, otherwise ranks
- * begin again with the first plan. */
+/* Collective. The buckets count if all ranks could make them; otherwise all
+ * ranks go back to the first plan. */
 static rg_status lay_out_again(rg_reducer *r)
 {
     const rg_status st = rg__agree_made(r->set, rg__reducer_lay_out(r, r->plan),
@@ -264,7 +263,8 @@ static rg_status enter_generation(rg_reducer *r)
     return RG_OK;
 }
 
-/* A step whose generation was left is given up: fn runs again from its top. */
+/* Gives up a step whose generation has been left: fn runs again from its top.
+ */
 static rg_status end_former(rg_reducer *r)
 {
     if (!r->is_in_step)
@@ -278,7 +278,7 @@ static rg_status end_former(rg_reducer *r)
     return RG_OK;
 }
 
-/* The parts of other ranks are zeros. */
+/* Other ranks' parts are zeros. */
 static void begin_bucket(rg__bucket *b)
 {
     b->missing = b->n;
@@ -309,7 +309,7 @@ rg_status rg_reducer_start_step(rg_reducer *r)
     return RG_OK;
 }
 
-/* The first failure of a step is that of the step. */
+/* A step keeps its first failure. */
 static void note(rg_reducer *r, rg_status st)
 {
     if (st == RG_OK || r->st != RG_OK)
@@ -336,8 +336,8 @@ static bool has_left(const rg_reducer *r)
     return r->generation != rg_generation(r->set->ctx);
 }
 
-/* Lock held. Adasum begins when all are there; and a step that was left starts
- * nothing in the next generation. */
+/* Lock held. Adasum begins once all tensors are there; a step that has been
+ * left starts nothing in the next generation. */
 static void start_complete(rg_reducer *r)
 {
     if (r->params.adasum || has_left(r))
@@ -354,7 +354,7 @@ static rg_status fail_late(const rg_reducer *r)
                     (unsigned long long)r->generation);
 }
 
-/* Lock held: claim it for this step. */
+/* Lock held. Claims the tensor for this step. */
 static rg_status claim(rg_reducer *r, int index)
 {
     if (!r->is_in_step)
@@ -406,7 +406,8 @@ static void make_zero(const rg_reducer *r, const rg__tensor *t)
            (size_t)rg__tensor_bytes(t));
 }
 
-/* What is not ready counts as zeros. Returns the first such tensor, or -1. */
+/* A tensor that is not ready counts as zeros. Returns the first such tensor, or
+ * -1. */
 static int end_with_zeros(rg_reducer *r)
 {
     int first = -1;
@@ -440,7 +441,7 @@ static void end_bucket(rg_reducer *r, rg__bucket *b)
         copy_back(r, b);
 }
 
-/* Buckets end in their order, also after a failure. */
+/* Ends buckets in their order, also after a failure. */
 static void end_buckets(rg_reducer *r)
 {
     for (int b = 0; b < r->buckets; b++)
@@ -489,7 +490,7 @@ rg_status rg_reducer_finish(rg_reducer *r)
     if (judged == RG_OK)
         note(r, judged = rg__reducer_verdict_wait(r, &verdict, &is_plan_due));
     r->spent_ns = (int64_t)(rg__now_ns() - begin);
-    /* What the verdict asks for is done on all ranks, or others would wait. */
+    /* All ranks do what the verdict asks for, or others would wait. */
     if (judged == RG_OK)
         note(r, prepare_next(r, is_plan_due, rg__reducer_spent(r, &verdict)));
     if (r->st != RG_OK)

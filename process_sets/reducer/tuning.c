@@ -13,7 +13,7 @@
 
 #define MIB      ((uint64_t)1 << 20)
 #define SIZES    5
-#define DROPPED  2 /* steps: the former size's, and one that warms up */
+#define DROPPED  2 /* the former size's, and one to warm up */
 #define MEASURED 3
 #define NEVER    INT64_MAX
 
@@ -33,7 +33,7 @@ static bool is_asked_for(void)
     return rg__library_settings_get(&settings) == RG_OK && settings->autotune;
 }
 
-/* A size that the program has named is kept, as is the order of sums. */
+/* A size set by the program is kept, and so is the order of sums. */
 void rg__tuning_create(rg_reducer *r)
 {
     const rg_reducer_params *p = &r->params;

@@ -87,7 +87,7 @@ static const rg__membership nowhere = {.generation = 0,
                                        .host_index = -1,
                                        .host_count = -1};
 
-/* The numbers of the membership; its members are not to be touched. */
+/* The membership's numbers; its members are not to be touched. */
 static rg__membership look(const rg_ctx *ctx)
 {
     rg__membership m = nowhere;

@@ -16,7 +16,7 @@ void rg__req_finish(rg__engine *e, rg_req *req, rg_status st, const char *why)
     req->why = st == RG_OK || why == NULL ? NULL : strdup(why);
     req->channel = NULL;
     rg__count_add(&e->in_flight, -1);
-    /* a thread that says that it sleeps takes the lock first */
+    /* A thread takes the lock before it says that it sleeps. */
     const uint32_t state =
         atomic_load_explicit(&req->state, memory_order_relaxed);
     atomic_store_explicit(&req->state, RG__REQ_DONE, memory_order_release);

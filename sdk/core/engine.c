@@ -56,7 +56,8 @@ void rg__engine_unref(rg__engine *e)
     free(e);
 }
 
-/* Wait until all threads have counted themselves out, as they must by now. */
+/* Waits until all threads have counted themselves out, which they must do now.
+ */
 static void await_zero(_Atomic uint32_t *count)
 {
     for (uint32_t round = 0;;) {
@@ -74,13 +75,13 @@ void rg__engine_destroy(rg__engine *e)
     if (e == NULL)
         return;
     rg__engine_leave(e, RG_ERR_INVALID, "rg_finalize was called");
-    await_zero(&e->helpers); /* they look at the page, which goes next */
+    await_zero(&e->helpers); /* they look at the page, which is unmapped next */
     rg__engine_unref(e);
 }
 
-/* A plain mutex is unfair: a thread that runs gets it again and again while
- * another one is being woken. `turn` makes it fair: later arrivals queue behind
- * the thread that waits. */
+/* A plain mutex is unfair: a running thread gets it again and again while
+ * another one is still being woken. `turn` makes it fair: later arrivals queue
+ * behind the thread that waits. */
 bool rg__engine_trylock(rg__engine *e)
 {
     if (atomic_load_explicit(&e->wanting, memory_order_relaxed) != 0 ||
@@ -245,7 +246,7 @@ static rg_status check_generation(const rg__engine *e, uint64_t generation)
                                             "this status from fn");
 }
 
-/* Lock held; released while this waits, unless only threads inside of a call
+/* Lock held, but released while this waits, unless only threads inside a call
  * may use the transport. */
 static rg_status rendezvous(rg__engine *e, uint64_t generation,
                             const int *ranks, int n, uint32_t id,
@@ -408,13 +409,13 @@ void rg__engine_leave(rg__engine *e, rg_status st, const char *why)
 {
     rg__engine_lock(e);
     say_goodbye(e, st);
-    if (!e->is_shut) /* else it has its reason */
+    if (!e->is_shut) /* otherwise it has its reason already */
         shut_all(e, st, why);
     e->left_st = st;
     snprintf(e->left_why, sizeof e->left_why, "%s", why);
     e->bell = NULL;
     rg__engine_unlock(e);
-    await_zero(&e->bell_users); /* their requests have ended: they wake up */
+    await_zero(&e->bell_users); /* their requests have ended, so they wake up */
     rg__engine_lock(e);
     close_comms(e);
     atomic_store(&e->generation, 0);

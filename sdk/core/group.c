@@ -12,8 +12,8 @@
 #include "sdk/base/hash.h"
 #include "sdk/core/engine_parts.h"
 
-#define FUSE_ONE ((uint64_t)64 << 10) /* bytes of an operation, */
-#define FUSE_ALL ((uint64_t)1 << 20)  /* and of those that are done as one */
+#define FUSE_ONE ((uint64_t)64 << 10) /* bytes of one operation */
+#define FUSE_ALL ((uint64_t)1 << 20)  /* bytes of all that are fused */
 
 rg_status rg__channel_note(rg__channel *ch, const rg__start *start,
                            rg_req **req_p)
@@ -82,12 +82,12 @@ static bool is_alike(const rg__coll *a, const rg__coll *b)
 /* The group's operations of one channel. */
 typedef struct part {
     rg__channel *channel;
-    rg_req **req; /* owned, as room */
+    rg_req **req; /* both arrays are owned */
     rg_req **room;
     int n;
 } part;
 
-/* Fuse the operations that go with the i-th, which is then their leader. */
+/* Fuses the operations that fit the i-th, which becomes their leader. */
 static rg_status fuse_with(const part *p, int i)
 {
     rg_req *leader = p->req[i];
@@ -118,7 +118,8 @@ static rg_status fuse(const part *p)
 
 /* ---------------------------------------------------------------- in whole */
 
-/* The operations on one channel: that of the first operation not taken yet. */
+/* Takes the operations on one channel: that of the first operation not yet
+ * taken. */
 static bool take_part(rg_req **left, int n, part *p)
 {
     p->channel = NULL;
@@ -134,7 +135,7 @@ static bool take_part(rg_req **left, int n, part *p)
     return p->n > 0;
 }
 
-/* Lock held. Perhaps no other thread is awake that would begin it. */
+/* Lock held. Perhaps no other thread is awake to begin it. */
 static void queue_part(rg__engine *e, const part *p)
 {
     uint64_t bytes = 0;
@@ -162,7 +163,7 @@ static void fail_all(rg__engine *e, rg_req *const *reqs, int n, rg_status st,
         rg__req_fail_noted(e, reqs[i], st, why);
 }
 
-/* What was noted in a generation is never started in another. */
+/* Operations noted in one generation are never started in another. */
 static rg_status check_generation(const rg__engine *e, const rg_req *req)
 {
     if (req->generation == atomic_load(&e->generation))
@@ -185,7 +186,7 @@ static rg_status check_all(const rg__engine *e, rg_req *const *reqs, int n)
     return st;
 }
 
-/* They start now, and not when they were noted. */
+/* Time counts from now, not from when they were noted. */
 static void set_deadlines(rg_req *const *reqs, int n)
 {
     for (int i = 0; i < n; i++)

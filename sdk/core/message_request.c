@@ -47,7 +47,7 @@ static void end(rg__engine *e, rg_req *req, rg_status st, const char *why)
     rg__req_finish(e, req, st, why);
 }
 
-/* The message has ended by itself. */
+/* The message has ended of its own accord. */
 static void collect(rg__engine *e, rg__message *m)
 {
     const rg__outcome o = rg__message_outcome(m);

@@ -9,8 +9,8 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 
-#define DONE_PER_ROUND 16 /* operations of one channel */
-#define PIECES         4  /* of a small one that has just been started */
+#define DONE_PER_ROUND 16 /* operations on one channel */
+#define PIECES         4  /* of a small operation that has just been started */
 
 /* ------------------------------------------------------- ending requests */
 
@@ -18,7 +18,7 @@
 static void finish_request(rg__engine *e, rg_req *req, rg_status st,
                            const char *why)
 {
-    const bool is_dropped = req->is_dropped; /* else it is its waiter's soon */
+    const bool is_dropped = req->is_dropped; /* else its waiter owns it soon */
     for (int i = rg__run_count(req) - 1; i >= 0; i--)
         rg__req_finish(e, rg__run_at(req, i), st, why);
     if (is_dropped)
@@ -28,7 +28,7 @@ static void finish_request(rg__engine *e, rg_req *req, rg_status st,
 void rg__req_fail_noted(rg__engine *e, rg_req *req, rg_status st,
                         const char *why)
 {
-    rg__count_add(&e->in_flight, 1); /* it was not, and now is not again */
+    rg__count_add(&e->in_flight, 1); /* it was not, and no longer is */
     rg__req_finish(e, req, st, why);
 }
 
@@ -42,7 +42,7 @@ static rg_req *pop(rg__channel *ch)
     return req;
 }
 
-/* The first operation is given up, or has failed. */
+/* The first operation was given up or has failed. */
 static void hold_memory(rg__channel *ch)
 {
     if (ch->head == NULL || !ch->has_begun || ch->comm == NULL)
@@ -59,7 +59,7 @@ static void finish_all(rg__channel *ch, rg_status st, const char *why)
         finish_request(ch->engine, pop(ch), st, why);
 }
 
-/* All or none: the rest of the group fails as its first operation has. */
+/* All or none: the rest of a group fails the way its first operation did. */
 static void finish_group(rg__channel *ch, uint64_t group, rg_status st,
                          const char *why)
 {
@@ -119,7 +119,7 @@ void rg__engine_give_up(rg__engine *e, rg_req *req)
 
 /* --------------------------------------------------------------- progress */
 
-/* The comm goes on after these; after others it is only good for close. */
+/* The comm goes on after these; after any other it is only good for closing. */
 static bool leaves_comm_usable(rg_status st)
 {
     return st == RG_OK || st == RG_ERR_MISMATCH || st == RG_ERR_INVALID ||
@@ -135,7 +135,7 @@ static bool is_let_in(const rg__engine *e)
 
 void rg__channel_set_reason(rg__channel *ch, rg_status st, const char *why)
 {
-    char *copy = strdup(why); /* first: why may be the old reason */
+    char *copy = strdup(why); /* copied first: why may be the old reason */
     free(ch->close_why);
     ch->close_why = copy;
     ch->close_st = st;
@@ -145,7 +145,7 @@ void rg__channel_shut(rg__channel *ch, rg_status st, const char *why)
 {
     rg__channel_set_reason(ch, st, why);
     finish_all(ch, st, why);
-    ch->has_begun = false; /* also when the first one was given up */
+    ch->has_begun = false; /* even if the first operation was given up */
 }
 
 static rg_status advance(rg__channel *ch)
@@ -176,8 +176,8 @@ static rg_status advance(rg__channel *ch)
     return st;
 }
 
-/* Lock held. One piece of work on the first operation, and on the next ones
- * when it was the last piece; true if anything moved. */
+/* Lock held. Does one piece of work on the first operation, and goes on to the
+ * next ones if it was the last piece; true if anything moved. */
 static bool progress_channel(rg__channel *ch)
 {
     if (ch->head == NULL || ch->comm == NULL)
@@ -213,7 +213,7 @@ static bool is_open(const rg__channel *ch)
     return ch->comm != NULL && ch->close_st == RG_OK;
 }
 
-/* Channels with nothing left to do leave the list. */
+/* Channels that have nothing left to do leave the list. */
 bool rg__engine_advance(rg__engine *e)
 {
     bool moved = false;
@@ -286,7 +286,7 @@ rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
     return req;
 }
 
-/* Not in a queue any more. */
+/* The request is no longer in a queue. */
 void rg__req_free(rg_req *req)
 {
     rg__engine_unref(req->engine);
@@ -327,8 +327,8 @@ void rg__channel_begin_now(rg__channel *ch, uint64_t bytes)
         ;
 }
 
-/* In the order in which they were started. One whose channel is closed by now
- * ends with the status that its start would have returned. */
+/* In the order in which they were started. If a channel is closed by now, the
+ * operation ends with the status that starting it would have returned. */
 static void queue_all(rg__engine *e, rg_req *newest)
 {
     rg_req *oldest = NULL;
@@ -357,8 +357,8 @@ void rg__engine_queue_left(rg__engine *e)
 }
 
 /* A thread that advances operations holds the lock for as long as a piece of
- * data takes. The start of a long operation does not wait for that, nor does it
- * move a piece itself, unless its caller comes to wait at once anyway. */
+ * data takes. The start of a long operation does not wait for that; nor does it
+ * move a piece itself, unless its caller is about to wait anyway. */
 static bool lock_or_leave(rg__channel *ch, rg_req *req, uint64_t bytes)
 {
     rg__engine *e = ch->engine;
@@ -413,7 +413,7 @@ rg_status rg__channel_refuse(rg__channel *ch, const char *what, rg_status st)
     char why[512];
     rg_req *req = NULL;
     snprintf(why, sizeof why, "%s", rg_last_error());
-    rg__channel_begin(ch, &start, &req); /* if that fails, the set is closed */
+    rg__channel_begin(ch, &start, &req); /* if this fails, the set is closed */
     return rg__fail(st, "%s", why);
 }
 

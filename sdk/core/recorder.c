@@ -12,7 +12,7 @@
 #include "sdk/base/nvtx.h"
 #include "sdk/core/engine_parts.h"
 
-#define SHARED (RG__RECORD_LANES - 1) /* the lane of the sets beyond */
+#define SHARED (RG__RECORD_LANES - 1) /* the lane of all sets beyond */
 
 static rg__half *half_of(const rg__engine *e)
 {
@@ -20,7 +20,7 @@ static rg__half *half_of(const rg__engine *e)
                                                        memory_order_relaxed)];
 }
 
-/* The half of the generation before the last one is reused. */
+/* Reuses the half of the generation before the last one. */
 void rg__record_enter(rg__engine *e, uint64_t generation, int rank, int size)
 {
     if (e->record == NULL)

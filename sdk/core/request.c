@@ -36,7 +36,7 @@ static bool still_polls(const rg__engine *e, uint64_t *since_p)
     return now - *since_p < policy_of(e)->poll_ns;
 }
 
-/* Nothing has moved for some rounds. */
+/* Nothing has moved for several rounds. */
 static void yield_or_sleep(rg_req *req, uint64_t left, uint64_t *since_p)
 {
     if (!still_polls(req->engine, since_p)) {
@@ -47,14 +47,14 @@ static void yield_or_sleep(rg_req *req, uint64_t left, uint64_t *since_p)
     rg__watchdog_look(req->engine);
 }
 
-#define UNTIMED_ROUNDS 16 /* a wait that short is not worth a clock */
+#define UNTIMED_ROUNDS 16 /* so short a wait is not worth a clock */
 
 typedef struct wait_note {
-    uint64_t began_ns, range; /* 0: it was short */
+    uint64_t began_ns, range; /* 0: the wait was short */
 } wait_note;
 
-/* Waiting shows how long a program computes, and which rank the others wait
- * for. */
+/* The time spent waiting shows how long a program computes, and which rank the
+ * others wait for. */
 static void count_wait(rg__engine *e, const wait_note *wait)
 {
     const uint64_t began_ns = wait->began_ns;
@@ -74,7 +74,7 @@ static void count_wait(rg__engine *e, const wait_note *wait)
     rg__record_span(e->record, &span);
 }
 
-/* Help until the request is done or the deadline has passed. Every call looks
+/* Helps until the request is done or the deadline has passed. Every call looks
  * once, even after its deadline. */
 static void help(rg_req *req, uint64_t deadline, wait_note *wait)
 {
@@ -90,7 +90,7 @@ static void help(rg_req *req, uint64_t deadline, wait_note *wait)
         const uint64_t left = left_until(deadline);
         if (++rounds == UNTIMED_ROUNDS)
             *wait = (wait_note){rg__now_ns(), rg__nvtx_begin("wait", "")};
-        if (left == 0) { /* maybe no other thread looks */
+        if (left == 0) { /* perhaps no other thread looks */
             rg__watchdog_look(e);
             return;
         }
@@ -113,7 +113,7 @@ static void help_until_done(rg_req *req, uint64_t deadline)
     count_wait(req->engine, &wait);
 }
 
-/* No lock is needed: only the waiting thread ends it. */
+/* Needs no lock: only the waiting thread ends the request. */
 static bool await_device(rg_req *req, uint64_t deadline)
 {
     const rg_status st = rg__ticket_wait(req->device, &req->ticket, deadline);
@@ -125,13 +125,13 @@ static bool await_device(rg_req *req, uint64_t deadline)
     return true;
 }
 
-/* false: still in flight at the deadline. */
+/* False: the request is still in flight at the deadline. */
 static bool await(rg_req *req, uint64_t deadline)
 {
     if (rg__req_is_done(req))
         return true;
     if (atomic_load(&req->state) == RG__REQ_NOTED)
-        return false; /* its group is open: it is not in flight */
+        return false; /* its group is open, so it is not in flight */
     if (req->device != NULL)
         return await_device(req, deadline);
     rg__engine_enter_help(req->engine, deadline);
@@ -140,7 +140,7 @@ static bool await(rg_req *req, uint64_t deadline)
     return rg__req_is_done(req);
 }
 
-/* Give a request that is done back, with its sentence as this thread's. */
+/* Gives back a request that is done; its sentence becomes this thread's. */
 static rg_status take(rg_req *req)
 {
     const rg_status st = req->st;
@@ -246,7 +246,7 @@ rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms)
             is_all = false;
     if (!is_all)
         return RG_IN_PROGRESS;
-    rg_req *failed = NULL; /* taken last: its sentence is what is left */
+    rg_req *failed = NULL; /* taken last, so that its sentence remains */
     for (int i = 0; i < n; i++) {
         rg_req *req = reqs[i];
         reqs[i] = NULL;

@@ -16,18 +16,18 @@
 #include "sdk/core/engine_parts.h"
 #include "sdk/transport/reduce.h"
 
-#define PIECE ((uint64_t)2 << 20) /* of neutral bytes, made at once */
+#define PIECE ((uint64_t)2 << 20) /* of neutral bytes, made in one go */
 
 struct rg__run {
-    rg__coll coll; /* instead of the request's */
-    char *packed;  /* owned, as what follows */
+    rg__coll coll; /* used instead of the request's */
+    char *packed;  /* owned, like all pointers below */
     rg_req **fused;
-    int n;           /* of fused */
-    bool stands_in;  /* for a join, in the others' allreduce */
-    char *neutral;   /* pages; NULL: none */
-    uint64_t mapped; /* bytes of these, */
-    uint64_t made;   /* and of those that have their elements */
-    bool is_over;    /* they are given back */
+    int n;           /* fused operations */
+    bool stands_in;  /* for a rank that has joined */
+    char *neutral;   /* mapped pages; NULL: none */
+    uint64_t mapped; /* bytes of neutral */
+    uint64_t made;   /* bytes filled so far */
+    bool is_over;    /* the pages are given back */
 };
 
 static rg__run *make_run(rg_req *req)
@@ -62,7 +62,7 @@ static uint64_t bytes_of(const rg__coll *o)
 
 /* -------------------------------------------------------------------- fused */
 
-/* Only the leader is in a queue: the first deadline of all is its own. */
+/* Only the leader is in a queue, so it takes the earliest deadline of all. */
 static void take_deadline(rg_req *leader, const rg_req *req)
 {
     if (req->deadline_ns == 0 ||
@@ -134,8 +134,7 @@ static void unpack(const rg__run *run)
 
 /* ------------------------------------------------------------------- joined */
 
-/* Elements that are scaled first are not neutral any more, unless they are
- * 0. */
+/* Neutral elements that are scaled are no longer neutral, unless they are 0. */
 static bool can_stand_in(const rg__coll *joined)
 {
     return joined->prescale == 0 || joined->op == RG_SUM ||
@@ -149,8 +148,8 @@ static rg_status refuse_scale(void)
                     "SUM and AVG only; scale the data before the allreduce");
 }
 
-/* A rank that has joined takes part in the others' allreduce without adding to
- * it. */
+/* A rank that has joined takes part in the others' allreduce, but adds nothing.
+ */
 static rg_status stand_in(rg_req *req, const rg__coll *joined)
 {
     rg__run *run = make_run(req);
@@ -161,7 +160,7 @@ static rg_status stand_in(rg_req *req, const rg__coll *joined)
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
         return fail_memory();
-    madvise(pages, (size_t)bytes, MADV_HUGEPAGE); /* where there are such */
+    madvise(pages, (size_t)bytes, MADV_HUGEPAGE); /* where there are any */
     run->neutral = pages;
     run->mapped = bytes;
     run->coll = *joined;
@@ -171,7 +170,7 @@ static rg_status stand_in(rg_req *req, const rg__coll *joined)
     return RG_IN_PROGRESS;
 }
 
-/* It has joined before, so it is not the last one. */
+/* The rank has joined before, so it is not the last one. */
 static rg_status join_again(rg_req *req)
 {
     if (req->run != NULL)
@@ -193,7 +192,7 @@ static rg_status make_piece(rg__run *run)
 static void give_piece_back(rg__run *run)
 {
     const uint64_t left = run->mapped > PIECE ? run->mapped - PIECE : 0;
-    const uint64_t rest = left / PIECE * PIECE; /* whole pages */
+    const uint64_t rest = left / PIECE * PIECE; /* in whole pieces */
     munmap(run->neutral + rest, (size_t)(run->mapped - rest));
     run->mapped = rest;
 }

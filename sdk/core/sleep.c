@@ -6,12 +6,12 @@
 
 #define LINGER_NS     (1 * RG__MS)
 #define LINGER_ROUNDS 5
-/* After so many prompt waits, long operations wake no thread; counting stops
- * at the second number, so that a single late wait does not end that. */
+/* After this many prompt waits, long operations wake no thread. Counting goes
+ * on to the second number, so that one late wait does not end that. */
 #define PROMPT_WAITS      8
 #define PROMPT_WAITS_MOST (2 * PROMPT_WAITS)
 #define AT_ONCE_NS        (20 * RG__MS / 1000) /* what waking a thread takes */
-#define POLL_NS           RG__MS /* a wait that may take less only looks */
+#define POLL_NS           RG__MS /* a wait that may be shorter only looks */
 
 static uint32_t prompt_waits(const rg__engine *e)
 {
@@ -23,7 +23,7 @@ bool rg__engine_is_waited_for(const rg__engine *e)
     return prompt_waits(e) >= PROMPT_WAITS;
 }
 
-/* Has the caller of a long operation come to wait at once? */
+/* Did the caller of a long operation wait for it at once? */
 static void note_wait(rg__engine *e, bool is_at_once)
 {
     const uint32_t now = prompt_waits(e);
@@ -32,7 +32,8 @@ static void note_wait(rg__engine *e, bool is_at_once)
                           memory_order_relaxed);
 }
 
-/* No thread waited for the one before: it has ended by itself, or goes on. */
+/* No thread waited for the last one: it has ended by itself, or is still going.
+ */
 static void note_long(rg__engine *e)
 {
     const uint64_t now = rg__now_ns();
@@ -49,15 +50,15 @@ static bool has_work(const rg__engine *e)
 }
 
 /* A waiting user thread or the Regroup thread must advance what is in flight. A
- * thread that lingers polls soon by itself, and is woken for long operations
- * only; not even for those if the program comes to wait at once anyway, since
- * the two threads would only take turns at the lock and at a processor. A
- * thread that sleeps on the bell has been handed everything in flight. */
+ * thread that lingers polls again soon, and is woken for long operations only;
+ * not even for those if the program waits at once anyway, since the two threads
+ * would only take turns at the lock and at a processor. A thread that sleeps on
+ * the bell has been handed everything in flight. */
 void rg__engine_wake(rg__engine *e, uint64_t bytes)
 {
     if (!has_work(e) || atomic_load(&e->is_left_alone))
         return;
-    atomic_thread_fence(memory_order_seq_cst); /* against sleep_on_wake */
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with sleep_on_wake */
     if (atomic_load(&e->helpers) != 0)
         return;
     const uint32_t sleep = atomic_load(&e->sleep);
@@ -70,7 +71,7 @@ void rg__engine_wake(rg__engine *e, uint64_t bytes)
 }
 
 /* The thread that has the lock may not look again, so ring: the Regroup thread
- * sleeps no more while a request is left, and threads that wait wake up. */
+ * sleeps no longer while a request is left, and waiting threads wake up. */
 void rg__engine_leave_behind(rg__engine *e, rg_req *req)
 {
     req->next = atomic_load(&e->left);
@@ -87,7 +88,7 @@ static bool is_anybody_awake(const rg__engine *e)
     return atomic_load(&e->helpers) % RG__HELPER != 0;
 }
 
-/* Lock held: the sets that have operations. */
+/* Lock held: a bit for each set that has operations. */
 static uint32_t busy_bits(const rg__engine *e)
 {
     uint32_t bits = 0;
@@ -98,7 +99,7 @@ static uint32_t busy_bits(const rg__engine *e)
 }
 
 /* Lock held. Peers ring while a thread sleeps on the bell and no user thread is
- * awake (that would look at all sets), and only for what was started here. */
+ * awake (which would look at all sets), and only for what was started here. */
 static void set_ringing(rg__engine *e)
 {
     if (e->bell == NULL)
@@ -119,8 +120,8 @@ static bool look(rg__engine *e)
     return rg__engine_advance(e);
 }
 
-/* No thread of this process is polling any more: from now on peers must ring,
- * and a thread that sleeps on the bell goes on with what is left here. */
+/* No thread of this process polls any more: from now on peers must ring, and a
+ * thread that sleeps on the bell goes on with what is left here. */
 void rg__engine_hand_over(rg__engine *e)
 {
     if (atomic_load(&e->bell_users) == 0)
@@ -135,8 +136,9 @@ static uint64_t sleep_ns(const rg__engine *e)
     return atomic_load_explicit(&e->wait, memory_order_acquire)->sleep_ns;
 }
 
-/* Lock held: count myself in as a sleeper on the bell, and add it to the words
- * that I am going to sleep on. True: something has moved, so look again. */
+/* Lock held: counts this thread in as a sleeper on the bell, and adds the bell
+ * to the words that it will sleep on. True: something has moved, so look again.
+ */
 static bool take_bell(rg__engine *e, rg__word *words, int *n)
 {
     if (e->bell != NULL) {
@@ -179,8 +181,8 @@ void rg__engine_enter_help(rg__engine *e, uint64_t deadline)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* A thread that leaves hands over to a user thread that sleeps, or to the
- * Regroup thread. */
+/* A thread that leaves hands over to a sleeping user thread, or to the Regroup
+ * thread. */
 void rg__engine_leave_help(rg__engine *e)
 {
     atomic_fetch_sub(&e->helpers, RG__HELPER + 1);
@@ -242,7 +244,7 @@ bool rg__engine_progress(rg__engine *e)
     return has_work(e);
 }
 
-/* How it sleeps while it has to advance operations. */
+/* How the Regroup thread sleeps while it has operations to advance. */
 static uint32_t sleep_of(const rg__engine *e)
 {
     if (e->bell != NULL)
@@ -268,8 +270,8 @@ static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
         give_bell(e);
 }
 
-/* After a burst of operations, look again by itself for a few milliseconds, so
- * that the next start need not wake this thread. */
+/* After a burst of operations the thread looks again by itself for a few
+ * milliseconds, so that the next start need not wake it. */
 static bool lingers(rg__engine *e)
 {
     const uint32_t starts = atomic_load(&e->starts);

@@ -15,7 +15,7 @@
 
 #define LOOK_NS     (5 * RG__MS)
 #define RANKS_SHOWN 24
-#define LEFT_NS     (500 * RG__MS) /* a change of membership is over by then */
+#define LEFT_NS     (500 * RG__MS) /* by then a change of membership is over */
 #define LOST_NS     (20 * RG__MS)
 
 void rg__watchdog_configure(rg__engine *e)
@@ -77,7 +77,7 @@ static set_words words_of(const rg__channel *ch)
     return w;
 }
 
-/* "allreduce of 5 elements", or the call that it is a part of. */
+/* "allreduce of 5 elements", or the call that it belongs to. */
 static void name_of(const rg_req *req, char *text, size_t room)
 {
     const rg__coll *o = &req->coll;
@@ -90,7 +90,7 @@ static void name_of(const rg_req *req, char *text, size_t room)
                  rg__kind_name(o->kind), o->count);
 }
 
-/* The sentence passes through an agent's reason (RG__CAUSE_MAX), whole. */
+/* The whole sentence fits into an agent's reason (RG__CAUSE_MAX). */
 static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
                      char *text, size_t room)
 {
@@ -108,7 +108,7 @@ static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
              says_more ? req->coll.absent : "");
 }
 
-/* Once for each operation at the head of its set. */
+/* Reports each operation at the head of its set once. */
 static void look_for_stall(const rg__channel *ch, rg_req *req, uint64_t now)
 {
     char text[300];
@@ -122,7 +122,7 @@ static void look_for_stall(const rg__channel *ch, rg_req *req, uint64_t now)
     rg__log(RG__WARN, "set", "stalled: %s", text);
 }
 
-/* The first request of that list whose deadline is past. */
+/* The first request on the list whose deadline has passed. */
 static rg_req *find_overdue(rg_req *first, uint64_t now)
 {
     for (rg_req *req = first; req != NULL; req = req->next)
@@ -131,7 +131,7 @@ static rg_req *find_overdue(rg_req *first, uint64_t now)
     return NULL;
 }
 
-/* Ask the agent to end the generation, once for each. */
+/* Asks the agent once to end each generation. */
 static bool ask_to_end(rg__engine *e, const char *why)
 {
     const uint64_t generation = atomic_load(&e->generation);
@@ -153,7 +153,7 @@ static void give_up(rg__channel *ch, const rg_req *req, uint64_t now)
         rg__channel_shut(ch, RG_ERR_TIMEOUT, rg_last_error());
 }
 
-/* The first awaited rank that starts nothing any more, and why; -1: none. */
+/* The first awaited rank that will start nothing more, and why; -1: none. */
 static int find_gone(const rg__channel *ch, rg__gone *how_p)
 {
     const rg__transport *t = ch->comm->transport;
@@ -179,8 +179,8 @@ static int find_peer_gone(const rg__channel *ch, const rg_req *req,
     return *how_p == RG__IS_HERE ? -1 : req->peer;
 }
 
-/* It waits for a process that will never come; false: as far as is known, it
- * does not. */
+/* Does it wait for a process that will never come? False if that is not known.
+ */
 static bool give_up_gone(rg__channel *ch, const rg_req *req, uint64_t now)
 {
     static const char *const how_text[] = {
@@ -249,7 +249,7 @@ void rg__watchdog_look(rg__engine *e)
                                                       memory_order_relaxed) ||
         pthread_mutex_trylock(&e->lock) != 0)
         return;
-    /* but not before what another thread has noted meanwhile */
+    /* but never behind what another thread has noted since */
     const uint64_t now = rg__now_ns();
     atomic_store_explicit(&e->looked_ns, now, memory_order_relaxed);
     if (atomic_load(&e->generation) != 0 && !rg__engine_is_aborted(e))
