@@ -68,7 +68,9 @@ def test():
         out, _ = lines.communicate(timeout=20)
         claim(lines.returncode == 0, f"--follow ended with {lines.returncode}")
         events = [json.loads(line) for line in out.splitlines()]
-        check_story(events, "events --follow --json")
+        # A reason is written beside its decision, and may be seen behind it.
+        check_story(sorted(events, key=lambda e: e["generation"]),
+                    "events --follow --json")
         claim(seen(events)[-1][1] == "done", str(events[-1]))
         out, _ = table.communicate(timeout=20)
         rows = [line for line in out.splitlines() if " decided " in line]
