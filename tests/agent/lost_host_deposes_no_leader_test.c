@@ -2,7 +2,7 @@
  * accusations are confirmed, but not if the job goes on without that agent's
  * own host as well. It reads them when its own is written, not with a later
  * look. If it leads then, it does not wait for those to be confirmed that it
- * has seen for long enough, but for one that was made anew meanwhile.
+ * has seen for long enough, except one that was withdrawn and made again.
  *
  * Covers: suspect.c */
 #include "sdk/base/clock.h"
