@@ -5,6 +5,7 @@
  * rounds, in which both ways take turns. */
 #include "elastic/cli/tune.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -142,9 +143,10 @@ static void be_rank(int rank, int fd, way which, round_result *r)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(LIMIT_S);
     setenv("REGROUP_READ_MIN", which == READ ? "1" : NEVER, 1);
-    if (measure_all(rank, fd, which, r) != RG_OK)
+    const rg_status st = measure_all(rank, fd, which, r);
+    if (st != RG_OK)
         snprintf(r->why, sizeof r->why, "%s", rg_last_error());
-    _exit(0);
+    _exit(st != RG_OK);
 }
 
 /* ------------------------------------------------------------------- rounds */
@@ -152,9 +154,13 @@ static void be_rank(int rank, int fd, way which, round_result *r)
 /* One that ends otherwise takes the other with it. */
 static rg_status await(pid_t *child)
 {
-    int status, worst = 0;
+    int worst = 0;
     for (int left = RANKS; left > 0; left--) {
+        int status;
         const pid_t pid = waitpid(-1, &status, 0);
+        if (pid < 0)
+            return rg__fail(RG_ERR_SYSTEM, "no rank to wait for: %s",
+                            strerror(errno));
         for (int i = 0; i < RANKS; i++) {
             if (child[i] == pid)
                 child[i] = 0;
@@ -195,16 +201,16 @@ static rg_status run_round(way which, round_result *r)
         return rg__fail(RG_ERR_SYSTEM, "no process to measure with");
     }
     st = await(child);
-    for (int i = 0; i < RANKS && st == RG_OK; i++) {
+    for (int i = 0; i < RANKS; i++)
         if (r[i].why[0] != '\0')
-            st = rg__fail(RG_ERR_SYSTEM, "%s", r[i].why);
-        else if (r[i].has_staged)
+            return rg__fail(RG_ERR_SYSTEM, "%s", r[i].why);
+    for (int i = 0; i < RANKS && st == RG_OK; i++)
+        if (r[i].has_staged)
             st = rg__fail(RG_ERR_SYSTEM,
                           "no memory can be read here: the kernel refuses "
                           "process_vm_readv (a container's seccomp profile, or "
                           "yama's ptrace_scope), or there is one processor; "
                           "the default fits");
-    }
     return st;
 }
 
@@ -282,6 +288,7 @@ int rg__cmd_tune(rg__cli *cli)
                                      "`regroup tune` takes no words, and %s is "
                                      "one; it prints what it finds",
                                      cli->argv[0]));
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would leave nothing to wait for */
     double us[RG__TUNE_TURNS][SIZES][WAYS];
     rg__tune_point point[SIZES];
     round_result *r = mmap(NULL, RANKS * sizeof *r, PROT_READ | PROT_WRITE,

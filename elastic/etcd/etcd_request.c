@@ -137,10 +137,11 @@ bool rg__etcd_keep_goodbyes(rg__etcd *etcd)
     return etcd->reqs != NULL;
 }
 
-/* Is there an endpoint that has not been asked yet? */
-static bool has_others(const rg__etcd_req *req)
+/* Is there an endpoint that has not been asked yet, when so many sendings have
+ * failed? */
+static bool has_others(const rg__etcd_req *req, int failures)
 {
-    return req->failures < req->etcd->endpoint_count &&
+    return failures < req->etcd->endpoint_count &&
            req->etcd->endpoint_count > 1;
 }
 
@@ -297,7 +298,8 @@ static void take_text(rg__etcd_req *req, const rg__http_result *result)
 static void judge_speed(const rg__etcd_req *req, const rg__http_result *result)
 {
     const uint64_t took_ms = (rg__now_ns() - req->sent_ns) / RG__MS;
-    if (result->is_late && result->sendings > 0 && !has_others(req))
+    if (result->is_late && result->sendings > 0 &&
+        !has_others(req, req->failures + 1))
         rg__etcd_was_slow(req->etcd, req->doublings);
     else if (result->code == 200 && took_ms < (uint64_t)req->limit_ms / 4)
         rg__etcd_was_quick(req->etcd, req->doublings);
@@ -353,9 +355,9 @@ static int sending_ms(const rg__etcd_req *req)
 {
     const int ms = req->call->timeout_ms;
     const bool is_quick = ms <= RG__ETCD_UNARY_MS && ms > FIRST_MS;
-    return rg__etcd_limit_ms(req->etcd,
-                             is_quick && has_others(req) ? FIRST_MS : ms,
-                             req->call->slow_ms);
+    return rg__etcd_limit_ms(
+        req->etcd, is_quick && has_others(req, req->failures) ? FIRST_MS : ms,
+        req->call->slow_ms);
 }
 
 static void send_now(rg__etcd_req *req)

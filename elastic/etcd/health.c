@@ -14,6 +14,8 @@
 /* A little longer than one sending may take, so that its cause is known. */
 #define SILENCE_MS (RG__ETCD_UNARY_MS + 100)
 
+#define AMONG_MS 2000 /* of a sending, where there are other endpoints */
+
 #define DOUBLINGS_MAX 3 /* RG__ETCD_SLOW_MS / RG__ETCD_UNARY_MS, as a power */
 
 static void tell_state(void *arg)
@@ -88,18 +90,21 @@ void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why)
         rg__etcd_failed(etcd, endpoint, why);
 }
 
-/* Sent again, a request that etcd is still busy with makes etcd slower. */
+/* Sent again, a request that etcd is still busy with makes etcd slower; but one
+ * of several endpoints may be stopped, and then another one has to be asked. */
 int rg__etcd_limit_ms(const rg__etcd *etcd, int ms, int slow_ms)
 {
     const int grown_ms = ms << etcd->doublings;
+    if (etcd->endpoint_count > 1 && slow_ms > AMONG_MS)
+        slow_ms = AMONG_MS;
     const int most_ms = slow_ms > ms ? slow_ms : ms;
     return grown_ms < most_ms ? grown_ms : most_ms;
 }
 
 void rg__etcd_was_slow(rg__etcd *etcd, int doublings)
 {
-    if (doublings == etcd->doublings && doublings < DOUBLINGS_MAX)
-        etcd->doublings++;
+    if (doublings >= etcd->doublings && doublings < DOUBLINGS_MAX)
+        etcd->doublings = doublings + 1;
 }
 
 void rg__etcd_was_quick(rg__etcd *etcd, int doublings)

@@ -78,10 +78,10 @@ static int sending_ms(int64_t ttl_s)
     return ms < RG__ETCD_UNARY_MS ? (int)ms : RG__ETCD_UNARY_MS;
 }
 
-/* Of a slow etcd: a keepalive still ends before the next one is due. */
+/* Of a slow etcd: two sendings of a keepalive end before the next is due. */
 static int slow_ms(int64_t ttl_s)
 {
-    const int64_t ms = ttl_s * 1000 / 3;
+    const int64_t ms = ttl_s * 1000 / 6;
     return ms < RG__ETCD_SLOW_MS ? (int)ms : RG__ETCD_SLOW_MS;
 }
 

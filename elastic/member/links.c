@@ -261,7 +261,7 @@ static void find_parties(const rg__snapshot *s, const graph *g, uint64_t now_ns,
             continue;
         party *its = &all[all[host].of];
         its->newest_ns = since > its->newest_ns ? since : its->newest_ns;
-        all[host].accusers_stood += now_ns - since >= STAND(round_ns);
+        all[host].accusers_stood += now_ns >= since + STAND(round_ns);
     }
 }
 

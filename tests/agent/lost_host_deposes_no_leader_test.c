@@ -2,7 +2,8 @@
  * accusations are confirmed, but not if the job goes on without that agent's
  * own host as well. It reads them when its own is written, not with a later
  * look. If it leads then, it does not wait for those to be confirmed that it
- * has seen for long enough, except one that was withdrawn and made again.
+ * has seen for long enough, except one that was withdrawn and made again. A
+ * reply that comes late deposes nobody: they may have been withdrawn since.
  *
  * Covers: suspect.c */
 #include "sdk/base/clock.h"
@@ -153,6 +154,38 @@ static void deposes_with_one_look(etcd_server *server)
     close_accuser(&s, a);
 }
 
+static void withdraw_in_etcd(etcd_server *server, uint64_t by)
+{
+    char *key = rg__record_key(KEYS, RG__KEY(SUSPICION, LEADER, NULL, by));
+    char *text = rg__suspicion_text(true);
+    CHECK(key != NULL && text != NULL);
+    etcd_server_put(server, key, text);
+    free(key);
+    free(text);
+}
+
+/* While its reply waits in the socket, the agent stands still, and the others
+ * withdraw; at the time of asking they had not stood for long enough. */
+static void late_reply_deposes_nobody(etcd_server *server)
+{
+    scene s;
+    rg__agent *a = open_accuser(&s, server, true);
+    rg__suspect_look(a);
+    WAIT_FOR(&s, a->suspects->accused != NULL);
+    const uint64_t seen_ns = rg__now_ns();
+    do {
+        rg__suspect_look(a);
+        scene_turn(&s);
+    } while (a->suspects->deposing == NULL);
+    while (rg__now_ns() < seen_ns + DETECT_MS * RG__MS)
+        continue;
+    for (uint64_t by = ME; by <= HOSTS; by++)
+        withdraw_in_etcd(server, by);
+    scene_run_for(&s, 5 * DETECT_MS);
+    CHECK(!is_leaderless(&s));
+    close_accuser(&s, a);
+}
+
 int main(void)
 {
     etcd_server *server = etcd_server_start();
@@ -161,6 +194,7 @@ int main(void)
         accuse_in_etcd(server, LEADER, by);
     deposes_with_one_look(server);
     keys_put_leader(server, LEADER);
+    late_reply_deposes_nobody(server);
     for (uint64_t id = LEADER + 1; id <= HOSTS; id++)
         part(server, LEADER, id);
     CHECK(deposes(server));

@@ -86,7 +86,8 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
     else
         learn(one, reply);
     write_down(one);
-    judge_leader(one->a); /* the last of all accusers sees them all */
+    if (one->id == one->a->view.leader)
+        judge_leader(one->a); /* the last of all accusers sees them all */
 }
 
 static void write_all(rg__agent *a)
@@ -358,8 +359,14 @@ static void depose(rg__agent *a, int64_t token)
     a->suspects->deposing = rg__job_send(&t, on_deposed, a, NULL);
 }
 
+static uint64_t left_ns(uint64_t until, uint64_t now)
+{
+    return until > now ? until - now : 0;
+}
+
 /* All accusations at one revision: does the leader have to go? Not if we have
- * withdrawn ours while we waited for them. */
+ * withdrawn ours while we waited for them. They show what stood when they were
+ * asked for: a reply that took long says nothing of the time since. */
 static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
@@ -371,11 +378,12 @@ static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
     uint64_t lost[LOST_MAX], again_ns = 0;
     rg__snapshot_read(&snap, a->prefix, reply->kv, reply->kv_count);
     rg__suspect_note(a, &snap);
-    const uint64_t now = rg__now_ns(), round = round_length_ns(a);
-    const int n =
-        rg__links_lost_by_now(&snap, now, round, lost, LOST_MAX, &again_ns);
+    const uint64_t asked = a->suspects->asked_ns;
+    const int n = rg__links_lost_by_now(&snap, asked, round_length_ns(a), lost,
+                                        LOST_MAX, &again_ns);
     if (again_ns != 0)
-        rg__timer_set(a->suspects->judge_timer, again_ns);
+        rg__timer_set(a->suspects->judge_timer,
+                      left_ns(asked + again_ns, rg__now_ns()));
     if (rg__is_among(snap.leader, lost, n) && !rg__is_among(a->id, lost, n)) {
         rg__log(RG__WARN, "agent", "the leader, host %s, is lost; electing",
                 snap.leader_host.name);
@@ -388,6 +396,7 @@ static void read_accusations(rg__agent *a)
 {
     rg__txn_draft t = rg__job_txn(a);
     rg__job_get_all(&t);
+    a->suspects->asked_ns = rg__now_ns();
     a->suspects->deposing = rg__job_send(&t, on_accusations, a, NULL);
 }
 

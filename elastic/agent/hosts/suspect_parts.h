@@ -15,6 +15,7 @@ struct rg__suspects {
     uint64_t told_generation, told_ns; /* a host has told of its abort; 0: no */
     rg__etcd_req *deposing;
     rg__timer *judge_timer;
+    uint64_t asked_ns;      /* for all accusations, the last time */
     rg__suspicion *accused; /* as read last, while we lead or accuse the leader;
                                owned */
     int accusations;
