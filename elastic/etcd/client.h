@@ -146,8 +146,8 @@ void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why);
 /* A time limit, doubled as often as etcd was slow, up to slow_ms. */
 int rg__etcd_limit_ms(const rg__etcd *etcd, int ms, int slow_ms);
 /* A sending whose limit was doubled that often has passed it at an endpoint
- * that takes connections; and one was answered in a quarter of it. Only those
- * of today's limit count, so many at once make one doubling. */
+ * that takes connections; and one was answered in a quarter of it. A limit that
+ * has grown or shrunk since counts once: many at once make one doubling. */
 void rg__etcd_was_slow(rg__etcd *etcd, int doublings);
 void rg__etcd_was_quick(rg__etcd *etcd, int doublings);
 
