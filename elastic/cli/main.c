@@ -149,10 +149,11 @@ static const rg__command commands[] = {
      "Each line says ok, warn or fail, and what to do. Ends with 1 when one\n"
      "says fail.\n",
      rg__cmd_doctor},
-    {"tune", "", "measure from which size on this machine reads memory",
+    {"tune", "",
+     "find the size from which ranks do best to read each other's memory",
      "Two ranks exchange ordinary memory for some ten seconds, staged and read "
      "by\n"
-     "the kernel by turns. What is printed are lines for the file that\n"
+     "the kernel by turns. The lines that it prints are for the file that\n"
      "REGROUP_CONFIG names: the measurement in comments, then the setting.\n"
      "\n"
      "  regroup tune >> regroup.conf\n"

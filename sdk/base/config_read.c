@@ -192,9 +192,9 @@ const rg__cfg_field rg__library_table[] = {
      "strict (as auto, all at once, and a difference is an error), off; rank "
      "0's counts"},
     {"READ_MIN", "32K", RG__CFG_BYTES_AT(rg__library_settings, read_min),
-     "from how many bytes on a part of ordinary memory is read by the kernel "
-     "where it is moved to ranks of the same host, and not added up; smaller "
-     "parts are staged, and with 1T all are"},
+     "the smallest part of ordinary memory that ranks of one host read from "
+     "each other through the kernel, where data are moved and not added up; "
+     "smaller parts are staged, and with 1T all are"},
     {"AUTOTUNE", "yes", RG__CFG_YES_AT(rg__library_settings, autotune),
      "whether reducers measure bucket sizes in their first steps and keep the "
      "best one: yes or no"},
