@@ -4,6 +4,7 @@ survivor has finished its next step?
 
   build/bench/bin/bench_hosts [--faults kill,stop,cut,cut-leader,drain,join]
   build/bench/bin/bench_hosts --stress MINUTES [--detect lan]
+  build/bench/bin/bench_hosts --etcd-away MINUTES
 
 Hosts are network namespaces with an agent each, etcd has one of its own (root
 is needed). One job of bench_recovery_worker runs on 4 hosts with 2 workers
@@ -29,7 +30,11 @@ the next one begins.
 
 With --stress nothing is struck, but stress-ng works on every processor for so
 long. Each change of the world is one that should not be: a false eviction, or
-the host that comes back after one. The exit code is 1 if there was one."""
+the host that comes back after one. The exit code is 1 if there was one.
+
+With --etcd-away etcd is stopped (SIGSTOP) for so long and goes on for as long
+as a lease lasts. The longest time between two steps is to be at most 500 ms,
+or five mean steps, and the world is not to change; else the exit code is 1."""
 
 import argparse
 import contextlib
@@ -83,6 +88,9 @@ def parse_flags():
     flags.add_argument("--stress", type=float, metavar="MINUTES",
                        help="no fault, but stress-ng on every processor: "
                        "count the hosts and workers that are evicted")
+    flags.add_argument("--etcd-away", type=float, metavar="MINUTES",
+                       help="no fault, but etcd is stopped: the longest time "
+                       "between two steps")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--json", action="store_true",
                        help="print JSON with every single time")
@@ -340,6 +348,63 @@ def stress(flags):
     return 1 if evicted else 0
 
 
+# --------------------------------------------------------------- etcd away
+
+AFTERWARDS_S = 15  # in which a lease that was lost would be missed
+GAP_MS, GAP_STEPS = 500, 5
+
+
+def without_etcd(job, seconds):
+    """(mean step in ms, longest in ms, changes), over all workers"""
+    generation, pids = job.wait_for("full world", job.stamps.full)
+    known = changes_of(job)
+    member = job.hosts.etcd[0]
+    member.stop()
+    try:
+        time.sleep(seconds)
+    finally:
+        member.go_on()
+    time.sleep(AFTERWARDS_S)
+    changed = [c for g, c in changes_of(job).items() if g not in known]
+    job.run_on(job.hosts.names[0], "stop", job.name)
+    for agent in job.agents.values():
+        agent.wait(WAIT_S)
+    job.stamps.read()
+    steps, longest, began, ended = 0, 0, [], []
+    for pid in pids:
+        for of, pace in job.stamps.pace[pid].items():
+            if of >= generation:
+                steps += pace[0]
+                longest = max(longest, pace[1])
+                began.append(job.stamps.firsts[pid][of][0])
+                ended.append(job.stamps.lasts[pid][of][0])
+    mean = (sum(ended) - sum(began)) / max(steps, 1)
+    return mean / 1e6, longest / 1e6, changed
+
+
+def etcd_away(flags):
+    """One job, and a line of what it was."""
+    with Hosts(flags.hosts) as hosts:
+        hosts.need_nets()
+        with Bench(flags, hosts, "away") as job:
+            job.await_calm(flags.detect)
+            mean, longest, changed = without_etcd(job, 60 * flags.etcd_away)
+    goal = max(GAP_MS, GAP_STEPS * mean)
+    found = {"minutes": flags.etcd_away, "detect": flags.detect,
+             "step_ms": mean, "longest_ms": longest, "goal_ms": goal,
+             "changes": len(changed), "causes": [c["cause"] for c in changed]}
+    if flags.json:
+        json.dump({"benchmark": "bench_hosts", "cpus": os.cpu_count(),
+                   "etcd_away": found}, sys.stdout, indent=1)
+        print()
+    else:
+        print(f"{flags.etcd_away:g} minutes without etcd: steps of "
+              f"{mean:.2f} ms, the longest {longest:.1f} (goal {goal:.0f}), "
+              f"{len(changed)} changes")
+        print("".join(f"  {c['cause']}\n" for c in changed), end="")
+    return 0 if longest <= goal and not changed else 1
+
+
 # -------------------------------------------------------------------- rows
 
 def survivors(flags, fault):
@@ -433,6 +498,8 @@ def main():
     flags = parse_flags()
     if flags.stress:
         return stress(flags)
+    if flags.etcd_away:
+        return etcd_away(flags)
     rows, are_complete = [], True
     if not flags.json:
         print_head(flags)

@@ -3,12 +3,17 @@
  * all of it. After the first step of each generation, and when it
  * leaves one for the last, it appends a line to STAMPS/<pid>:
  *
- *   t_ns generation rank size first|last
+ *   t_ns generation rank size first|last steps longest_ns
  *
+ * with the steps so far and the longest time from the end of one to the next.
  * With --floor N it is no worker: N processes at once copy the whole state out
  * of their host's vault (a restore) and their part of it into that (a commit),
  * and it prints the nanoseconds until the last has finished, once per round:
- * what no recovery of the same state can beat. --vaults H: they are H hosts. */
+ * what no recovery of the same state can beat. --vaults H: they are H hosts.
+ *
+ * With --commits N it commits the whole state N times, rewritten each time, and
+ * by turns copies its part of it with memcpy, both on all ranks at once; rank 0
+ * prints the medians. */
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -29,10 +34,11 @@
 
 #define ELEMENTS 4096 /* of the allreduce: 16 KiB of gradients */
 #define ROUNDS   9
+#define WARM_UP  3 /* commits, so that no page is new when it counts */
 
 typedef struct bench {
     size_t bytes;
-    int step_ms, floor, vaults;
+    int step_ms, floor, vaults, commits;
     bool rewrites;
     const char *stamps;
     rg_ctx *ctx;
@@ -67,39 +73,105 @@ static rg_status step(rg_state *state, bench *b)
     return rg_state_commit(state);
 }
 
+/* Of one generation. */
 typedef struct place {
     uint64_t generation;
     int rank, size;
+    uint64_t steps, last_ns, longest_ns;
 } place;
 
-static void stamp(const bench *b, const place *p, uint64_t t_ns,
-                  const char *what)
+static void stamp(const bench *b, const place *p, const char *what)
 {
-    char line[128];
+    char line[160];
     const int n =
-        snprintf(line, sizeof line, "%" PRIu64 " %" PRIu64 " %d %d %s\n", t_ns,
-                 p->generation, p->rank, p->size, what);
+        snprintf(line, sizeof line,
+                 "%" PRIu64 " %" PRIu64 " %d %d %s %" PRIu64 " %" PRIu64 "\n",
+                 p->last_ns, p->generation, p->rank, p->size, what, p->steps,
+                 p->longest_ns);
     if (write(b->fd, line, (size_t)n) != n)
         perror("bench_recovery_worker: stamp");
+}
+
+static void count_step(const bench *b, place *p)
+{
+    const uint64_t t_ns = now_ns();
+    if (p->steps > 0 && t_ns - p->last_ns > p->longest_ns)
+        p->longest_ns = t_ns - p->last_ns;
+    p->last_ns = t_ns;
+    if (++p->steps == 1)
+        stamp(b, p, "first");
 }
 
 static rg_status train(rg_state *state, void *arg)
 {
     bench *b = arg;
-    const place p = {rg_generation(b->ctx), rg_rank(b->ctx), rg_size(b->ctx)};
-    for (uint64_t last_ns = 0;;) {
+    place p = {
+        rg_generation(b->ctx), rg_rank(b->ctx), rg_size(b->ctx), 0, 0, 0};
+    for (;;) {
         const rg_status st = step(state, b);
-        const int is_done = st == RG_OK || st == RG_ERR_HOSTS_CHANGED;
-        const uint64_t t_ns = now_ns();
-        if (is_done && last_ns == 0)
-            stamp(b, &p, t_ns, "first");
-        if (is_done)
-            last_ns = t_ns;
+        if (st == RG_OK || st == RG_ERR_HOSTS_CHANGED)
+            count_step(b, &p);
         if (st != RG_OK) {
-            stamp(b, &p, last_ns, "last");
+            stamp(b, &p, "last");
             return st;
         }
     }
+}
+
+/* ----------------------------------------------------------------- commits */
+
+static int compare_times(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_ms(uint64_t *ns, int n)
+{
+    qsort(ns, (size_t)n, sizeof *ns, compare_times);
+    return (double)ns[n / 2] / 1e6;
+}
+
+/* One of each; all ranks begin together. */
+static rg_status commit_and_copy(rg_state *state, bench *b, char *copy,
+                                 uint64_t *commit_ns, uint64_t *copy_ns)
+{
+    const size_t part = b->bytes / (size_t)rg_size(b->ctx);
+    memset(b->data, (int)rg_state_step(state) + 1, b->bytes);
+    rg_status st = rg_barrier(rg_world(b->ctx));
+    const uint64_t began = now_ns();
+    if (st == RG_OK)
+        st = rg_state_commit(state);
+    *commit_ns = now_ns() - began;
+    if (st == RG_OK)
+        st = rg_barrier(rg_world(b->ctx));
+    const uint64_t copied = now_ns();
+    memcpy(copy, b->data + part * (size_t)rg_rank(b->ctx), part);
+    *copy_ns = now_ns() - copied;
+    return st;
+}
+
+static rg_status commit_often(rg_state *state, void *arg)
+{
+    bench *b = arg;
+    const int n = b->commits;
+    uint64_t *ns = calloc(2 * (size_t)n, sizeof *ns);
+    char *copy = malloc(b->bytes);
+    rg_status st = ns != NULL && copy != NULL ? RG_OK : RG_ERR_MEMORY;
+    if (st == RG_OK)
+        memset(copy, 1, b->bytes);
+    for (int i = -WARM_UP; i < n && st == RG_OK; i++) {
+        const int at = i < 0 ? 0 : i;
+        st = commit_and_copy(state, b, copy, &ns[at], &ns[n + at]);
+    }
+    if (st == RG_OK && rg_rank(b->ctx) == 0)
+        printf("commit of %zu bytes on %d ranks: %.2f ms; memcpy of a rank's "
+               "part: %.2f ms\n",
+               b->bytes, rg_size(b->ctx), median_ms(ns, n),
+               median_ms(ns + n, n));
+    free(copy);
+    free(ns);
+    return st;
 }
 
 static int open_stamps(bench *b)
@@ -126,7 +198,7 @@ static rg_status work(bench *b)
         st = rg_alloc(b->ctx, ELEMENTS * sizeof(float), NULL, &gradient);
     b->gradient = gradient;
     if (st == RG_OK)
-        st = rg_run(state, train, b);
+        st = rg_run(state, b->commits > 0 ? commit_often : train, b);
     if (st != RG_OK)
         fprintf(stderr, "bench_recovery_worker: %s: %s\n", rg_status_text(st),
                 rg_last_error());
@@ -219,6 +291,7 @@ static int read_flags(int argc, char **argv, bench *b)
         {"stamps", required_argument, NULL, 'd'},
         {"floor", required_argument, NULL, 'f'},
         {"vaults", required_argument, NULL, 'v'},
+        {"commits", required_argument, NULL, 'c'},
         {0}};
     for (int c; (c = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
         if (c == 'b')
@@ -233,11 +306,14 @@ static int read_flags(int argc, char **argv, bench *b)
             b->floor = atoi(optarg);
         else if (c == 'v')
             b->vaults = atoi(optarg);
+        else if (c == 'c')
+            b->commits = atoi(optarg);
         else
             return -1;
     }
     return b->bytes > 0 && b->bytes % 64 == 0 && b->vaults > 0 &&
-                   (b->floor >= b->vaults || b->stamps != NULL)
+                   (b->floor >= b->vaults || b->stamps != NULL ||
+                    b->commits > 0)
                ? 0
                : -1;
 }
@@ -246,10 +322,10 @@ int main(int argc, char **argv)
 {
     bench b = {.vaults = 1, .fd = -1};
     if (read_flags(argc, argv, &b) != 0) {
-        fprintf(
-            stderr,
-            "usage: bench_recovery_worker --bytes N (--stamps DIR "
-            "[--step-ms N] [--rewrite] | --floor PROCESSES [--vaults N])\n");
+        fprintf(stderr,
+                "usage: bench_recovery_worker --bytes N (--stamps DIR "
+                "[--step-ms N] [--rewrite] | --floor PROCESSES [--vaults N] | "
+                "--commits N)\n");
         return 64;
     }
     b.data = aligned_alloc(64, b.bytes);
@@ -261,7 +337,7 @@ int main(int argc, char **argv)
     int code = 1;
     if (b.floor > 0)
         code = print_floor(&b);
-    else if (open_stamps(&b) == 0)
+    else if (b.commits > 0 || open_stamps(&b) == 0)
         code = work(&b) == RG_OK ? 0 : 1;
     free(b.data);
     return code;

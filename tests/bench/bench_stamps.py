@@ -48,6 +48,7 @@ class Stamps:
         os.makedirs(folder)
         self.read_to = {}  # pid: offset in its file
         self.firsts, self.lasts = {}, {}  # {pid: {generation: (t_ns, size)}}
+        self.pace = {}  # {pid: {generation: (steps, longest ns)}}, when left
 
     def read(self):
         for name in os.listdir(self.folder):
@@ -58,15 +59,17 @@ class Stamps:
             end = text.rfind(b"\n") + 1
             self.read_to[pid] = self.read_to.get(pid, 0) + end
             for line in text[:end].splitlines():
-                t_ns, generation, _rank, size, what = line.split()
+                t_ns, generation, _rank, size, what, *pace = line.split()
                 into = self.firsts if what == b"first" else self.lasts
                 into.setdefault(pid, {})[int(generation)] = (int(t_ns),
                                                              int(size))
+                self.pace.setdefault(pid, {})[int(generation)] = tuple(
+                    int(field) for field in pace)
 
     def forget(self, pid):
         """It was killed, and its steps no longer count."""
         os.unlink(os.path.join(self.folder, str(pid)))
-        for of in (self.read_to, self.firsts, self.lasts):
+        for of in (self.read_to, self.firsts, self.lasts, self.pace):
             of.pop(pid, None)
 
     def full(self):
