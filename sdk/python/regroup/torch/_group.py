@@ -172,11 +172,15 @@ class Work(_Work):
         return self._results
 
     def get_future(self) -> typing.Any:
-        """A future of the tensors that it fills; another thread waits."""
+        """A future of the tensors that it fills; another thread waits, unless
+        it has ended, since then the value may be asked for at once."""
         if self._future is None:
             ended: typing.Any = torch.futures.Future()
             self._future = ended.then(self._value)
-            _waiter.put(self, ended)
+            if self._requests:
+                _waiter.put(self, ended)
+            else:
+                ended.set_result(None)
         return self._future
 
     def _value(self, _: typing.Any) -> typing.Any:
@@ -186,7 +190,8 @@ class Work(_Work):
 
 class _Waiter:
     """A thread that waits for the works whose futures were asked for, in the
-    order in which they were started."""
+    order in which they were started. What follows a future runs on it, and may
+    wait for another one (DDP's PowerSGD does): a new thread takes over then."""
 
     def __init__(self) -> None:
         self._works: queue.SimpleQueue = queue.SimpleQueue()
@@ -194,14 +199,15 @@ class _Waiter:
 
     def put(self, work: Work, ended: typing.Any) -> None:
         """Set the future when the work has ended."""
-        if self._thread is None or not self._thread.is_alive():
+        if self._thread is None or not self._thread.is_alive() or \
+                self._thread is threading.current_thread():
             self._thread = threading.Thread(target=self._run, daemon=True,
                                             name="regroup.torch")
             self._thread.start()
         self._works.put((work, ended))
 
     def _run(self) -> None:
-        while True:
+        while self._thread is threading.current_thread():
             work, ended = self._works.get()
             try:
                 work.wait()

@@ -108,15 +108,17 @@ class Gradients:
         self._hooked += [self._hook(p) for p in more]
         self._has_agreed = self._has_agreed and not more
 
-    def _agree(self) -> None:
-        """Which are sparse is what some rank has."""
+    def _agree(self) -> bool:
+        """Which are sparse is what some rank has. Returns whether all ranks
+        have said so: those that have joined come to it later."""
+        members = members_of(self._members)
+        there = members.allreduce(torch.ones(1, dtype=torch.int32))
         dimensions = torch.tensor([
             0 if p.grad is None or not p.grad.is_sparse or self._is_dense
             else p.grad.sparse_dim() if p.grad._nnz() else 1
             for p in self._left], dtype=torch.int32)
         if len(dimensions):
-            members_of(self._members).allreduce(dimensions, dimensions,
-                                                op=Op.MAX)
+            members.allreduce(dimensions, dimensions, op=Op.MAX)
         self._sparse = {p: n for p, n in zip(self._left, dimensions.tolist())
                         if n > 0}
         mine = [p for p in self._left
@@ -127,6 +129,7 @@ class Gradients:
                 scale=self._scales[1], bucket_bytes=self._bucket_bytes,
                 compression=self._compression)
         self._has_agreed = True
+        return int(there) == members.size
 
     def _hook(self, parameter: Parameter) -> typing.Any:
         """Be told when its gradient has been added; the node lives as long as
@@ -177,10 +180,10 @@ class Gradients:
         """Reduce what is left, with zeros where a rank has no gradient, and
         wait: grad is the reduced one then. among: all others were reduced."""
         due = list(self._left) if among is None else among
-        is_first = not self._has_agreed
+        is_first, are_all = not self._has_agreed, True
         try:
             if is_first:
-                self._agree()
+                are_all = self._agree()
             for parameter in due:
                 if is_first or self._left[parameter] > 0:
                     self._put(parameter)
@@ -197,6 +200,7 @@ class Gradients:
                 if parameter in self._sparse:
                     self._reduce_rows(parameter)
         finally:
+            self._has_agreed = self._has_agreed and are_all
             self.reset()
 
     def _reduce_rows(self, parameter: Parameter) -> None:

@@ -69,7 +69,16 @@ class _Reducer(dist.Reducer):
 
     def __init__(self, *arguments: typing.Any, **named: typing.Any) -> None:
         super().__init__(*arguments, **named)
+        self._work: typing.Any = None
         _reducers.add(self)
+
+    def _set_forward_pass_work_handle(self, work: typing.Any,
+                                      is_static: bool) -> None:
+        """Under DDP's join: how many ranks still have data. C++ waits for it
+        and then asks for its future, for which it must still be an object of
+        Python (ProcessGroup)."""
+        self._work = work
+        super()._set_forward_pass_work_handle(work, is_static)
 
 
 _reducers: weakref.WeakSet = weakref.WeakSet()
