@@ -314,6 +314,8 @@ static bool follow_agent_asked(rg__agent *a, rg__connection *c, uint32_t type,
         return rg__mpirun_serve(a, c, body, n);
     case RG__PEER_DUMP:
         return rg__dump_serve(a, c, body, n);
+    case RG__PEER_TIMELINE:
+        return rg__timeline_serve(a, c, body, n);
     default:
         return false;
     }

@@ -87,11 +87,13 @@ static const rg__command commands[] = {
     {"timeline", "start FILE [JOB] | stop [JOB] | merge FILE...",
      "begin or end a timeline of a job that runs here, or merge several",
      "FILE is in Chrome's trace format, for ui.perfetto.dev: a track for each\n"
-     "worker of this host, with its operations, waits, computing and commits, "
-     "and\n"
-     "one for changes of the world. It is whole JSON at any time. JOB may be\n"
-     "left out when only one runs here. `regroup run --timeline FILE` has it "
-     "from\n"
+     "worker, with its operations, waits, computing and commits, and one for\n"
+     "changes of the world. It is whole JSON at any time. If the job may have\n"
+     "several hosts, each host of the world writes a file of its own, with "
+     "the\n"
+     "host's name before the ending, and `stop` ends them all. JOB may be "
+     "left\n"
+     "out when only one runs here. `regroup run --timeline FILE` has it from\n"
      "the start. `merge` prints the timelines of several hosts as one, in "
      "which\n"
      "the clocks of the hosts agree with that of the first.\n",

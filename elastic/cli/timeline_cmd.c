@@ -52,6 +52,61 @@ static int merge(const rg__cli *cli)
     return st == RG_OK ? 0 : rg__cli_fail(st);
 }
 
+/* ------------------------------------------------------------- what it says */
+
+static bool has_failed(const json_t *part)
+{
+    return json_object_get(part, "error") != NULL;
+}
+
+/* On `stop`, a host that writes none is no failure if another one did. */
+static bool writes_none(const json_t *part)
+{
+    return rg__document_number(part, "status") == RG_ERR_INVALID;
+}
+
+static void show(const json_t *part, const char *job, bool starts, bool is_one)
+{
+    const char *host = rg__document_text(part, "host");
+    if (starts)
+        printf("the timeline of job %s is written to %s\n", job,
+               rg__document_text(part, "file"));
+    else
+        printf("%s%sthe timeline has %lld events; %lld found no room\n",
+               is_one ? "" : host, is_one ? "" : ": ",
+               rg__document_number(part, "events"),
+               rg__document_number(part, "dropped"));
+}
+
+static rg_status fail_hosts(const json_t *first, size_t failed, size_t hosts)
+{
+    const long long code = rg__document_number(first, "status");
+    const rg_status st = code != 0 ? (rg_status)code : RG_ERR_AGENT_LOST;
+    const char *why = rg__document_text(first, "error");
+    if (hosts == 1)
+        return rg__fail(st, "%s", why);
+    return rg__fail(st, "%zu of %zu hosts failed, the first is %s: %s", failed,
+                    hosts, rg__document_text(first, "host"), why);
+}
+
+/* Shows the hosts that did it; an error names the first that did not. */
+static rg_status tell(const json_t *hosts, const char *job, bool starts)
+{
+    const size_t n = json_array_size(hosts);
+    const json_t *part, *first = NULL;
+    size_t i, done = 0, failed = 0;
+    json_array_foreach(hosts, i, part) done += !has_failed(part);
+    json_array_foreach(hosts, i, part)
+    {
+        if (!has_failed(part)) {
+            show(part, job, starts, n == 1);
+        } else if (starts || done == 0 || !writes_none(part)) {
+            first = failed++ == 0 ? part : first;
+        }
+    }
+    return first == NULL ? RG_OK : fail_hosts(first, failed, n);
+}
+
 int rg__cmd_timeline(rg__cli *cli)
 {
     if (cli->argc > 0 && strcmp(cli->argv[0], "merge") == 0)
@@ -65,12 +120,8 @@ int rg__cmd_timeline(rg__cli *cli)
         st = rg__document_job(cli, starts ? 2 : 1, &job);
     if (st == RG_OK)
         st = ask(&job, starts ? path : "", &answer);
-    if (st == RG_OK && starts)
-        printf("the timeline of job %s is written to %s\n", job.job, path);
-    else if (st == RG_OK)
-        printf("the timeline has %lld events; %lld found no room\n",
-               rg__document_number(answer, "events"),
-               rg__document_number(answer, "dropped"));
+    if (st == RG_OK)
+        st = tell(json_object_get(answer, "hosts"), job.job, starts);
     json_decref(answer);
     free(path);
     return st == RG_OK ? 0 : rg__cli_fail(st);

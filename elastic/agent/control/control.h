@@ -6,6 +6,7 @@
 
 #include "elastic/agent/base/agent_state.h"
 #include "elastic/agent/base/answer.h"
+#include "elastic/agent/hosts/peers.h"
 
 /* question.c */
 rg_status rg__control_create(rg__agent *a);
@@ -40,6 +41,14 @@ void rg__drain_ask(rg__agent *a, const char *host, uint64_t deadline_ms,
  * the socket. 0: as it is. */
 void rg__scale_ask(rg__agent *a, int min, int max, int sock);
 void rg__change_asks_drop(rg__agent *a); /* both */
+
+/* timeline_ask.c: begin a timeline of all hosts, "": end it, and answer the
+ * command; owns the socket. Another agent asks for that of this host; false:
+ * malformed. */
+void rg__timeline_ask(rg__agent *a, const char *path, int sock);
+bool rg__timeline_serve(rg__agent *a, rg__connection *c, const void *body,
+                        size_t n);
+void rg__timeline_ask_drop(rg__agent *a);
 
 /* metrics.c: Prometheus' text, malloc'd; NULL: no memory. */
 char *rg__metrics(rg__agent *a);

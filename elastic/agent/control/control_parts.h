@@ -11,6 +11,7 @@ struct rg__control {
                            none is under way */
     json_t *times;      /* what the last one has brought; owned */
     struct rg__change_ask *change_asks;
+    struct rg__timeline_ask *timeline_ask; /* NULL: none is under way */
     rg__scrape *scrape;
     char metrics_at[64]; /* where metrics are shown; "": nowhere */
 };

@@ -13,7 +13,6 @@
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/dump/dump.h"
-#include "elastic/agent/timeline/timeline.h"
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/workers/workers.h"
 
@@ -129,12 +128,14 @@ static void on_times(void *arg)
 static void ask_for_times(rg__asked *q)
 {
     static const rg__dump_wish wish = {.only_times = 1};
+    static const rg__gather_question question = {RG__PEER_DUMP, &wish,
+                                                 sizeof wish};
     rg__agent *a = q->a;
     struct rg__control *all = a->control;
     if (all->gather == NULL) {
         json_decref(all->times);
         all->times = json_array();
-        all->gather = rg__gather_begin(a, rg__view_decided(a), &wish,
+        all->gather = rg__gather_begin(a, rg__view_decided(a), &question,
                                        all->times, on_times, a);
         if (all->gather != NULL && rg__gather_is_over(all->gather))
             end_gather(a);
@@ -264,24 +265,11 @@ static void take_scale(rg__agent *a, int sock, const rg__scale *m)
     rg__scale_ask(a, m->min, m->max, sock);
 }
 
-/* Of this host's workers. */
 static void take_timeline(rg__agent *a, int sock, const rg__text *m)
 {
     char path[sizeof m->text + 1];
-    uint64_t events = 0, dropped = 0;
     snprintf(path, sizeof path, "%.*s", (int)sizeof m->text, m->text);
-    const rg_status st = path[0] != '\0'
-                             ? rg__timeline_start(a, path, false)
-                             : rg__timeline_stop(a, &events, &dropped);
-    json_t *j = st == RG_OK ? json_pack("{s:b,s:I,s:I}", "ok", 1, "events",
-                                        (json_int_t)events, "dropped",
-                                        (json_int_t)dropped)
-                            : json_pack("{s:s,s:i}", "error", rg_last_error(),
-                                        "status", (int)st);
-    char *text = json_dumps(j, JSON_COMPACT);
-    json_decref(j);
-    rg__answer(sock, text);
-    free(text);
+    rg__timeline_ask(a, path, sock);
 }
 
 bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
@@ -340,5 +328,6 @@ void rg__control_destroy(rg__agent *a)
     end_gather(a);
     json_decref(a->control->times);
     rg__change_asks_drop(a);
+    rg__timeline_ask_drop(a);
     free(a->control);
 }

@@ -172,7 +172,8 @@ static void gather(rg__dump *d)
     rg__timer_set(d->patience, ALL_NS);
     const rg__dump_wish wish = {.generation = d->generation,
                                 .wants_stacks = d->wants_stacks};
-    d->others = rg__gather_begin(a, p, &wish, hosts_of(d), on_others, d);
+    const rg__gather_question question = {RG__PEER_DUMP, &wish, sizeof wish};
+    d->others = rg__gather_begin(a, p, &question, hosts_of(d), on_others, d);
     d->mine = rg__host_part_begin(a, &wish, on_mine, d);
     if (d->mine == NULL || d->others == NULL)
         json_array_append_new(hosts_of(d),

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "elastic/agent/base/agent_state.h"
+#include "elastic/agent/hosts/peers.h"
 
 /* What is wanted of a host. */
 typedef struct rg__dump_wish {
@@ -18,14 +19,25 @@ typedef struct rg__dump_wish {
     uint32_t only_times;   /* steps alone, of workers that live */
 } rg__dump_wish;
 
-/* gather.c: the parts of the other hosts of a world (NULL: of none) into an
+/* The first frame of a connection; a body of up to RG__TEXT_MAX bytes, borrowed
+ * for the call. */
+typedef struct rg__gather_question {
+    rg__peer_type type;
+    const void *body;
+    size_t n;
+} rg__gather_question;
+
+/* gather.c: what the other hosts of a world (NULL: of none) answer, into an
  * array that is the caller's; done is called, once, when the last one is there,
  * and never below this call. NULL: no memory. */
 typedef struct rg__gather rg__gather;
 typedef void (*rg__gather_fn)(void *arg);
 rg__gather *rg__gather_begin(rg__agent *a, const rg__proposal *world,
-                             const rg__dump_wish *wish, json_t *hosts,
+                             const rg__gather_question *question, json_t *hosts,
                              rg__gather_fn done, void *arg);
+/* serve.c: the answer of one that is asked, which may take this from within its
+ * service; the document is taken over. false: no memory. */
+bool rg__gather_answer(rg__agent *a, rg__connection *c, json_t *document);
 bool rg__gather_is_over(const rg__gather *g);
 /* What is not there yet gets an error in its place; NULL allowed. */
 void rg__gather_end(rg__gather *g);

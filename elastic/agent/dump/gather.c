@@ -21,7 +21,9 @@ typedef struct host_call {
 
 struct rg__gather {
     rg__agent *a;
-    rg__dump_wish wish;
+    rg__peer_type type;
+    char body[RG__TEXT_MAX];
+    size_t body_bytes;
     json_t *hosts; /* borrowed */
     rg__gather_fn done;
     void *arg;
@@ -93,12 +95,12 @@ static bool on_frame(void *arg, uint32_t type, const void *body, size_t n)
 static void on_room(void *arg)
 {
     host_call *k = arg;
-    rg__dump_wish *m = k->is_asked ? NULL : rg__connection_space(k->c);
+    void *m = k->is_asked ? NULL : rg__connection_space(k->c);
     if (m == NULL)
         return;
-    *m = k->g->wish;
+    memcpy(m, k->g->body, k->g->body_bytes);
     k->is_asked = true;
-    rg__connection_send(k->c, RG__PEER_DUMP, sizeof *m);
+    rg__connection_send(k->c, k->g->type, k->g->body_bytes);
 }
 
 static void on_gone(void *arg, const char *why)
@@ -125,15 +127,20 @@ static void begin_more(rg__gather *g)
 }
 
 rg__gather *rg__gather_begin(rg__agent *a, const rg__proposal *world,
-                             const rg__dump_wish *wish, json_t *hosts,
+                             const rg__gather_question *question, json_t *hosts,
                              rg__gather_fn done, void *arg)
 {
     const int n = world != NULL ? world->host_count : 0;
     rg__gather *g = calloc(1, sizeof *g + sizeof *g->call * (size_t)n);
     if (g == NULL)
         return NULL;
-    *g = (rg__gather){
-        .a = a, .wish = *wish, .hosts = hosts, .done = done, .arg = arg};
+    g->a = a;
+    g->type = question->type;
+    g->body_bytes = question->n;
+    memcpy(g->body, question->body, question->n);
+    g->hosts = hosts;
+    g->done = done;
+    g->arg = arg;
     for (int i = 0; i < n; i++)
         if (world->host[i].id != a->id)
             g->call[g->n++] = (host_call){.g = g, .host = world->host[i]};

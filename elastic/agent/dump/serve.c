@@ -78,10 +78,24 @@ static void on_gone(void *arg, const char *why)
     drop(arg);
 }
 
+static const rg__connection_fns fns = {rg__connection_no_frame, on_room,
+                                       on_gone};
+
+bool rg__gather_answer(rg__agent *a, rg__connection *c, json_t *document)
+{
+    serving *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        json_decref(document);
+        return false;
+    }
+    *s = (serving){.a = a, .c = c};
+    rg__connection_take(c, &fns, s);
+    on_part(s, document);
+    return true;
+}
+
 bool rg__dump_serve(rg__agent *a, rg__connection *c, const void *body, size_t n)
 {
-    static const rg__connection_fns fns = {rg__connection_no_frame, on_room,
-                                           on_gone};
     const rg__dump_wish *m = body;
     if (n != sizeof *m)
         return false;

@@ -42,7 +42,9 @@ typedef enum rg__peer_type {
     RG__PEER_BEGIN, /* first: run a daemon of the MPI (mpirun/proxies.c) */
     RG__PEER_BEGUN,
     RG__PEER_DUMP, /* first: what have your workers done? (dump/serve.c) */
-    RG__PEER_DUMPED
+    RG__PEER_DUMPED,
+    RG__PEER_TIMELINE /* first: begin or end a timeline; answered by DUMPED
+                         (control/timeline_ask.c) */
 } rg__peer_type;
 
 /* What the owner of a connection is told; arg is what it gave. */

@@ -48,6 +48,7 @@ typedef struct rg__timeline {
     int64_t to_wall_ns; /* from CLOCK_MONOTONIC */
     unsigned base;      /* number of this host's first track */
     uint64_t events, dropped, flows;
+    uint64_t told_dropped;
     uint64_t told[RG__CHANGES_MAX]; /* generations whose change is written */
     char *buffer;                   /* RG__WIRE_MAX bytes */
     size_t n, held;                 /* bytes in it, and events */
@@ -373,6 +374,18 @@ static void add_changes(rg__timeline *t, rg__agent *a)
 
 /* --------------------------------------------------------------------- tick */
 
+/* What found no room, as soon as something does: a graph in the trace. */
+static void add_dropped(rg__timeline *t)
+{
+    if (t->dropped == t->told_dropped)
+        return;
+    t->told_dropped = t->dropped;
+    add(t,
+        "{\"ph\":\"C\",\"pid\":%u,\"tid\":1,\"ts\":%.3f,\"name\":"
+        "\"events without room\",\"args\":{\"dropped\":%" PRIu64 "}}",
+        t->base, wall_us(t, rg__now_ns()), t->dropped);
+}
+
 static unsigned drain_all(rg__timeline *t, rg__agent *a)
 {
     unsigned n = 0;
@@ -385,6 +398,7 @@ static unsigned drain_all(rg__timeline *t, rg__agent *a)
             n += drain(t, a, i, s->w.record, s->saved.start, TICK_SPANS - n);
     }
     add_changes(t, a);
+    add_dropped(t);
     flush(t);
     return n;
 }

@@ -1,10 +1,13 @@
 """A timeline on a disk that is full stays whole JSON, one sentence of the log
-says where it ends, and the job trains on. A job whose timeline can't be written
+says where it ends, and the job trains on. Where the process that writes is held up,
+the trace itself shows how many events were left out, as soon as it is written
+again. A job whose timeline can't be written
 from the start does not begin.
 
 Covers: timeline.c timeline_writer.c"""
 import json
 import os
+import signal
 import subprocess
 import tempfile
 
@@ -35,6 +38,51 @@ with job:
     shown = job.run("timeline", "stop", "test")
     claim(shown.returncode == 0 and " 0 found no room" not in shown.stdout,
           str(shown))
+    job.finish()
+
+
+
+def writer(job, path):
+    """The process that has only the file open, and no agent's socket."""
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            held = [os.readlink(f"/proc/{pid}/fd/{fd}")
+                    for fd in os.listdir(f"/proc/{pid}/fd")]
+        except OSError:
+            continue
+        if path in held and pid != job.agent():
+            return pid
+    return None
+
+
+def left_out(path):
+    """The counts in the trace, from first to last."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+    except json.JSONDecodeError:  # it is being written
+        return []
+    return [e["args"]["dropped"] for e in events
+            if e["name"] == "events without room" and e["ph"] == "C"]
+
+
+with Job(["-n", "2", "--timeline", "t.json"], trainer(*UNTIL_FINISH)) as job:
+    path = os.path.join(job.folder, "t.json")
+    pid = until(lambda: writer(job, path), 10, "the process that writes")
+
+    def is_told():
+        os.kill(pid, signal.SIGSTOP)
+        job.wait_step(job.step() + 500)
+        os.kill(pid, signal.SIGCONT)
+        job.wait_step(job.step() + 50)
+        return left_out(path)
+    until(is_told, 30, "events that were left out")
+    shown = job.run("timeline", "stop", "test")
+    claim(shown.returncode == 0, str(shown))
+    counts = left_out(path)
+    claim(counts == sorted(counts) and counts[0] > 0 and
+          f" {counts[-1]} found no room" in shown.stdout,
+          f"{counts}: {shown.stdout}")
     job.finish()
 
 with Job(["-n", "1", "--timeline", "/no/such/folder/t.json"],

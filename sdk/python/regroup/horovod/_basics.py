@@ -290,8 +290,8 @@ def is_homogeneous() -> bool:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Begin a timeline of the workers on rank 0's host (docs/observing.md).
-    There are no cycles to mark."""
+    """Begin a timeline of all workers, in a file for each host
+    (docs/observing.md). There are no cycles to mark."""
     del mark_cycles
     if rank() == 0:
         _ask_agent("timeline", "start", file_path)
