@@ -67,11 +67,13 @@ static void add_hosts(const rg__snapshot *s, const rg__proposal *p, graph *g)
 }
 
 /* Hosts with a record, and those of the world and of the proposal whose lease
- * has ended. */
+ * has ended. An agent that does not lead sees no records: of other hosts it
+ * counts those that accusations name. */
 static bool collect(const rg__snapshot *s, const rg__proposal *world, graph *g)
 {
     const rg__proposal *next = rg__snapshot_gen(s, s->cur.generation);
-    const int most = s->hosts + host_count(world) + host_count(next);
+    const int most =
+        s->hosts + host_count(world) + host_count(next) + 2 * s->suspicions;
     g->node = calloc((size_t)most + 1, sizeof *g->node);
     if (g->node == NULL)
         return false;
@@ -80,6 +82,10 @@ static bool collect(const rg__snapshot *s, const rg__proposal *world, graph *g)
             add(g, s->host[i].id);
     add_hosts(s, world, g);
     add_hosts(s, next, g);
+    for (int i = 0; s->hosts == 0 && i < s->suspicions; i++) {
+        add(g, s->suspicion[i].host);
+        add(g, s->suspicion[i].by);
+    }
     for (int r = 0; world != NULL && r < world->size; r++)
         for (int i = 0; i < g->n; i++) {
             node *one = &g->node[i];

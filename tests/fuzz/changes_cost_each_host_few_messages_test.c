@@ -9,6 +9,10 @@
  *   one     a worker of another host dies, and the real agent leads
  *   ten     ten of them at once
  *   leader  another host leads and leaves, and the real agent leads then
+ *   last    another host leads and is not heard for a while; all others accuse
+ *           it before the real agent does
+ *   judge   it falls silent for good; the real agent accuses it first, and
+ *           deposes it
  *   join    the real agent comes to a job of as many hosts
  *
  * Messages and bytes of each change must not grow faster with the number of
@@ -25,17 +29,18 @@
 #include <unistd.h>
 
 #include "elastic/agent/hosts/beat_wire.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 #include "tests/fuzz/agent.h"
 #include "tests/fuzz/sim_etcd.h"
 #include "tests/fuzz/sim_proc.h"
 
 #define FIRST_ID   UINT64_C(0x1000000) /* of the other hosts, by number */
-#define SETTLE_MAX 100
+#define SETTLE_MAX 1000
 #define BATCH      100 /* datagrams that a socket has room for */
 #define TEN        10
-#define BEATS_MS   300
-#define PORT_OTHER 9 /* of all others: no datagram goes out */
+#define MISSED_NS  UINT64_C(600000000) /* a beat comes, and the next */
+#define PORT_OTHER 9                   /* of all others: no datagram goes out */
 
 typedef struct counts {
     uint64_t requests; /* of the real agent, to etcd */
@@ -55,7 +60,9 @@ static bool *has_agent;
 static uint64_t *acked;   /* by host: newest generation */
 static uint64_t counter;  /* of all others' datagrams */
 static uint64_t proposed; /* the newest generation that is to be acked */
+static uint64_t built;    /* by the real agent's worker */
 static char op[33];       /* of that proposal */
+static int silent;        /* the host that answers nothing; 0: none */
 static int datagrams;     /* the socket of all others */
 static rg__loop *loop;
 static char run_dir[64], socket_path[96];
@@ -159,7 +166,7 @@ static void hear(const void *bytes, size_t n)
     now.sent_bytes += n;
     read_key(key);
     FUZZ_CLAIM(rg__beat_read(bytes, n, key, &beat));
-    if (beat.type == RG__BEAT_PROBE)
+    if (beat.type == RG__BEAT_PROBE && beat.to != FIRST_ID + (uint64_t)silent)
         say((int)(beat.to - FIRST_ID), (rg__beat){.type = RG__BEAT_HERE});
     if (beat.type != RG__BEAT_OFFER || beat.generation <= proposed)
         return;
@@ -322,6 +329,7 @@ static void build(uint64_t generation)
     }
     snprintf(text, sizeof text, "0b %" PRIu64, generation);
     hands('n', text);
+    built = generation;
 }
 
 /* Until the world is decided; time passes only where the leader waits. */
@@ -331,7 +339,7 @@ static void follow(uint64_t generation)
         const uint64_t before = proposed;
         settle();
         read_proposal();
-        if (proposed != before)
+        if (proposed > built)
             build(proposed);
         settle();
         ack_all();
@@ -397,9 +405,9 @@ static counts form_world(void)
     return c;
 }
 
-enum { START, ONE, SOME, LEADER, JOIN, KINDS };
-static const char *const kind_names[] = {"start", "one", "ten", "leader",
-                                         "join"};
+enum { START, ONE, SOME, LEADER, LAST, JUDGE, JOIN, KINDS };
+static const char *const kind_names[] = {"start", "one",   "ten", "leader",
+                                         "last",  "judge", "join"};
 static counts counted[KINDS];
 
 static counts lose(int first, int n, uint64_t generation)
@@ -413,16 +421,101 @@ static counts lose(int first, int n, uint64_t generation)
     return end_count();
 }
 
-/* Host `host` leads; it leaves with its worker, and its key goes. */
-static counts lose_leader(int host, uint64_t generation)
+static void let_lead(int host)
 {
     const rg__proposal_host at = place_of_host(host);
     sim_etcd_put(PREFIX "all/leader", NULL);
     put("all/leader", rg__leader_text(&at));
     settle();
     begin_count();
+}
+
+/* Host `host` leads; it leaves with its worker, and its key goes. */
+static counts lose_leader(int host, uint64_t generation)
+{
+    let_lead(host);
     die(host, generation, true);
     sim_etcd_put(PREFIX "all/leader", NULL);
+    now.others_requests += (uint64_t)hosts - 2; /* all compete */
+    follow(generation + 1);
+    return end_count();
+}
+
+static bool leads(uint64_t id)
+{
+    char text[65];
+    return sim_etcd_get(PREFIX "all/leader") != NULL &&
+           read_own(PREFIX "all/leader", "\"id\":\"", text) &&
+           strtoull(text, NULL, 16) == id;
+}
+
+static bool is_accused(uint64_t id)
+{
+    char *key =
+        rg__record_key(PREFIX, RG__KEY(SUSPICION, id, NULL, agents_id()));
+    FUZZ_CLAIM(key != NULL);
+    const char *text = sim_etcd_get(key);
+    free(key);
+    return text != NULL && strstr(text, "withdrawn") == NULL;
+}
+
+/* By all others; or they take it back. */
+static void accuse(uint64_t id, bool is_withdrawn)
+{
+    for (int by = 2; by <= hosts; by++) {
+        if (!is_alive[by] || by == silent)
+            continue;
+        char *key = rg__record_key(
+            "", RG__KEY(SUSPICION, id, NULL, FIRST_ID + (uint64_t)by));
+        FUZZ_CLAIM(key != NULL);
+        put(key, rg__suspicion_text(is_withdrawn));
+        free(key);
+        now.others_requests++;
+    }
+}
+
+static void await(bool (*condition)(uint64_t id), uint64_t id, bool is)
+{
+    for (int i = 0; i < SETTLE_MAX && condition(id) != is; i++) {
+        sim_fire(loop);
+        settle();
+    }
+    FUZZ_CLAIM(condition(id) == is);
+}
+
+/* Host `host` leads, and is not heard for a while; the real agent is the last
+ * to accuse it. */
+static counts miss_leader(int host)
+{
+    const uint64_t id = FIRST_ID + (uint64_t)host;
+    let_lead(host);
+    silent = host;
+    accuse(id, false);
+    await(is_accused, id, true);
+    const uint64_t since = rg__now_ns();
+    while (rg__now_ns() - since < MISSED_NS) {
+        sim_fire(loop);
+        settle();
+    }
+    FUZZ_CLAIM(leads(id));
+    const counts c = end_count();
+    accuse(id, true);
+    say(host, (rg__beat){.type = RG__BEAT_HERE});
+    sim_serve(loop);
+    settle();
+    FUZZ_CLAIM(!is_accused(id));
+    return c;
+}
+
+/* The same host falls silent for good, and the real agent says so first. */
+static counts lose_silent_leader(int host, uint64_t generation)
+{
+    const uint64_t id = FIRST_ID + (uint64_t)host;
+    begin_count();
+    has_agent[host] = is_alive[host] = false;
+    await(is_accused, id, true);
+    accuse(id, false);
+    await(leads, id, false);
     now.others_requests += (uint64_t)hosts - 2; /* all compete */
     follow(generation + 1);
     return end_count();
@@ -479,6 +572,8 @@ static void change(rg__loop *made)
     counted[ONE] = lose(2, 1, generation_now());
     counted[SOME] = lose(3, TEN, generation_now());
     counted[LEADER] = lose_leader(3 + TEN, generation_now());
+    counted[LAST] = miss_leader(4 + TEN);
+    counted[JUDGE] = lose_silent_leader(4 + TEN, generation_now());
     end_job();
 }
 
@@ -521,7 +616,7 @@ static void run(bool creates_job)
     is_alive = calloc((size_t)hosts + 1, sizeof *is_alive);
     has_agent = calloc((size_t)hosts + 1, sizeof *has_agent);
     acked = calloc((size_t)hosts + 1, sizeof *acked);
-    counter = proposed = 0;
+    counter = proposed = built = 0;
     sim_begin();
     sim_proc_begin();
     sim_etcd_keys_max = 2 * hosts + 1000;
@@ -578,14 +673,19 @@ static void print(void)
 /* What docs/scale.md says: of a change with `few` hosts and with many. */
 static void compare(const counts *few, const counts *many, int k)
 {
-    static const uint64_t requests[] = {4, 1, 1, 3, 8};
-    static const double sent[] = {1, 2, 2, 1, 0};
-    const bool grows = k == START; /* it names each host */
+    static const uint64_t requests[] = {4, 1, 1, 3, 4, 18, 8};
+    static const double sent[] = {1, 2, 2, 1, 1.2, 3, 0};
+    /* A leader's first list of all records, an accuser's of accusations. */
+    static const uint64_t read[] = {0, 0, 0, 700, 0, 1600, 0};
+    /* The first world names each host, and each host accuses. */
+    const bool grows = k == START || k == LAST || k == JUDGE;
+    const uint64_t more = (uint64_t)hosts;
     FUZZ_CLAIM(many->requests <= requests[k]);
-    FUZZ_CLAIM(many->answer_bytes <= few->answer_bytes + 1000 || k == LEADER);
+    FUZZ_CLAIM(many->answer_bytes <= few->answer_bytes + 1000 + more * read[k]);
     FUZZ_CLAIM(many->told == few->told);
-    FUZZ_CLAIM(many->writes <= few->writes + (grows ? 900 : 0));
-    FUZZ_CLAIM(many->told_bytes <= few->told_bytes + (grows ? 900 * 120 : 500));
+    FUZZ_CLAIM(many->writes <= few->writes + (grows ? more : 0));
+    FUZZ_CLAIM(many->told_bytes <=
+               few->told_bytes + (k == START ? 900 * 120 : 500));
     FUZZ_CLAIM(sent_each(many) <= sent[k]);
     FUZZ_CLAIM(many->sent == 0 || many->sent_bytes / many->sent <= 600);
     FUZZ_CLAIM(many->acks <= (uint64_t)hosts);

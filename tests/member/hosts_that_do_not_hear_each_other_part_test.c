@@ -131,6 +131,24 @@ static void outsider_costs_no_host_its_place(void)
     check_lost(&j, (uint64_t[]){3, 4}, 2);
 }
 
+/* An agent that does not lead sees no records, and may judge a leader that has
+ * no place in the world. */
+static void outsiders_count_where_no_record_is_seen(void)
+{
+    const rg__member_id one[] = {{1, 0, 1}};
+    job j;
+    job_begin(&j, 1, 4);
+    job_host(&j, "a", 1, 1);
+    job_decided(&j, 1, one, 1, (rg__commit_id){0, 0});
+    job_suspects(&j, 1, 3);
+    job_suspects(&j, 4, 3);
+    job_suspects(&j, 4, 1);
+    uint64_t lost[8];
+    CHECK_EQ(rg__links_lost(&j.snap, lost, 8), 0);
+    job_lose_record(&j, 1);
+    check_lost(&j, (uint64_t[]){3, 4}, 2);
+}
+
 /* One accuser names the leader before anybody else has looked; by the end of
  * the round that host accuses it as well, and has more workers. */
 static void fresh_accusation_costs_no_host_its_place(void)
@@ -194,5 +212,6 @@ int main(void)
     of_two_halves_one_stays_whole();
     strangers_and_departed_hosts_do_not_count();
     outsider_costs_no_host_its_place();
+    outsiders_count_where_no_record_is_seen();
     return 0;
 }

@@ -35,6 +35,7 @@
 
 #define LOST_MAX  1024
 #define FORGET_NS (UINT64_C(600) * 1000 * RG__MS) /* hosts gone for good */
+#define JUDGES    8 /* of a leader, which begin with the same beat */
 
 static uint64_t round_length_ns(const rg__agent *a)
 {
@@ -364,6 +365,22 @@ static uint64_t left_ns(uint64_t until, uint64_t now)
     return until > now ? until - now : 0;
 }
 
+/* Do they cost the leader its place, and us not ours? */
+static bool is_leader_lost(rg__agent *a, const rg__snapshot *found)
+{
+    uint64_t lost[LOST_MAX], again_ns = 0;
+    const uint64_t asked = a->suspects->asked_ns;
+    rg__snapshot seen = a->view; /* borrowed */
+    seen.suspicion = found->suspicion;
+    seen.suspicions = found->suspicions;
+    const int n = rg__links_lost_by_now(&seen, asked, round_length_ns(a), lost,
+                                        LOST_MAX, &again_ns);
+    if (again_ns != 0)
+        rg__timer_set(a->suspects->judge_timer,
+                      left_ns(asked + again_ns, rg__now_ns()));
+    return rg__is_among(seen.leader, lost, n) && !rg__is_among(a->id, lost, n);
+}
+
 /* All accusations at one revision: does the leader have to go? Not if we have
  * withdrawn ours while we waited for them. They show what stood when they were
  * asked for: a reply that took long says nothing of the time since. */
@@ -374,30 +391,33 @@ static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
     a->suspects->deposing = NULL;
     if (st != RG_OK || leader == NULL || !is_on_record(leader))
         return;
-    rg__snapshot snap;
-    uint64_t lost[LOST_MAX], again_ns = 0;
-    rg__snapshot_read(&snap, a->prefix, reply->kv, reply->kv_count);
-    rg__suspect_note(a, &snap);
-    const uint64_t asked = a->suspects->asked_ns;
-    const int n = rg__links_lost_by_now(&snap, asked, round_length_ns(a), lost,
-                                        LOST_MAX, &again_ns);
-    if (again_ns != 0)
-        rg__timer_set(a->suspects->judge_timer,
-                      left_ns(asked + again_ns, rg__now_ns()));
-    if (rg__is_among(snap.leader, lost, n) && !rg__is_among(a->id, lost, n)) {
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    rg__suspect_note(a, &found);
+    if (is_leader_lost(a, &found)) {
         rg__log(RG__WARN, "agent", "the leader, host %s, is lost; electing",
-                snap.leader_host.name);
-        depose(a, snap.leader_token);
+                leader->name);
+        depose(a, a->view.leader_token);
     }
-    rg__snapshot_free(&snap);
+    rg__snapshot_free(&found);
 }
 
 static void read_accusations(rg__agent *a)
 {
     rg__txn_draft t = rg__job_txn(a);
-    rg__job_get_all(&t);
+    rg__job_get_kind(&t, RG__KEY_SUSPICION);
     a->suspects->asked_ns = rg__now_ns();
     a->suspects->deposing = rg__job_send(&t, on_accusations, a, NULL);
+}
+
+/* One accuser that judges the leader is enough, and each reads what all say. So
+ * some begin, and with each beat as many more: those may be lost as well. */
+static bool is_our_turn(const rg__agent *a, const rg__peer *leader,
+                        uint64_t now)
+{
+    const uint64_t turns = (uint64_t)rg__beat_peers(a) / JUDGES + 1;
+    const uint64_t beat_ns = rg__budget_ns(a->params) / 10;
+    return now >= leader->accused_ns + a->id % turns * beat_ns;
 }
 
 /* Its host has its grace, but to lead is another's as soon as its agent is
@@ -418,7 +438,8 @@ static void judge_leader(void *agent_arg)
                 leader->name);
         depose(a, a->view.leader_token);
     } else if (is_on_record(leader)) {
-        read_accusations(a); /* once more: how long have they stood? */
+        if (is_our_turn(a, leader, now))
+            read_accusations(a); /* once more: how long have they stood? */
     } else {
         forget_accusations(a);
     }
