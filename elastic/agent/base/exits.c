@@ -3,32 +3,31 @@
 
 #include <stdio.h>
 
-void rg__agent_set_why(rg__agent *a, const char *format, va_list args)
+bool rg__agent_set_why(rg__agent *a, const char *format, va_list args)
 {
+    if (rg__life_is_ending(a))
+        return false;
     vsnprintf(a->verdict.why, sizeof a->verdict.why, format, args);
     for (char *c = a->verdict.why; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
             *c = '?';
+    return true;
 }
 
 void rg__agent_leave(rg__agent *a, int code, const char *format, ...)
 {
-    if (rg__life_is_ending(a))
-        return;
     va_list args;
     va_start(args, format);
-    rg__agent_set_why(a, format, args);
+    if (rg__agent_set_why(a, format, args))
+        a->on->leave(a, code);
     va_end(args);
-    a->on->leave(a, code);
 }
 
 void rg__agent_end_job(rg__agent *a, int code, const char *format, ...)
 {
-    if (rg__life_is_ending(a))
-        return;
     va_list args;
     va_start(args, format);
-    rg__agent_set_why(a, format, args);
+    if (rg__agent_set_why(a, format, args))
+        a->on->end(a, code);
     va_end(args);
-    a->on->end(a, code);
 }

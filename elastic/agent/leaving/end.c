@@ -171,14 +171,13 @@ static void stop(rg__agent *a, bool ends_job)
 
 void rg__agent_stop(rg__agent *a, int code, const char *format, ...)
 {
-    if (rg__life_is_ending(a))
-        return;
     va_list args;
     va_start(args, format);
-    rg__agent_set_why(a, format, args);
+    if (rg__agent_set_why(a, format, args)) {
+        a->verdict.code = code;
+        stop(a, a->view.end.is_set);
+    }
     va_end(args);
-    a->verdict.code = code;
-    stop(a, a->view.end.is_set);
 }
 
 void rg__agent_follow_end(rg__agent *a, int code)
@@ -315,16 +314,15 @@ static void look_at_step(void *arg)
 
 void rg__agent_stop_job(rg__agent *a, int code, const char *format, ...)
 {
-    if (rg__life_is_ending(a) || a->leaving->is_stopping)
-        return;
     va_list args;
     va_start(args, format);
-    rg__agent_set_why(a, format, args);
+    if (!a->leaving->is_stopping && rg__agent_set_why(a, format, args)) {
+        a->leaving->is_stopping = true;
+        a->leaving->stop_code = code;
+        a->on->noted(a);
+        look_at_step(a);
+    }
     va_end(args);
-    a->leaving->is_stopping = true;
-    a->leaving->stop_code = code;
-    a->on->noted(a);
-    look_at_step(a);
 }
 
 /* ------------------------------------------------------------------ signals */
