@@ -1,11 +1,12 @@
 /* State machines as tables: rows that map states and an event to a new state.
- * Every pair of a state and an event has exactly one row; tests check that, and
- * that the drawing in the room's README is what rg__machine_text prints.
+ * Every pair of a state and an event has exactly one row; a test checks that,
+ * and that the room's README draws these rows.
  *
  * Threads: any. Ownership: tables are static. */
 #ifndef RG_BASE_MACHINE_H
 #define RG_BASE_MACHINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define RG__STAYS 0xfe /* the event changes nothing */
@@ -36,11 +37,13 @@ typedef struct rg__machine {
         .rows = sizeof table / sizeof *table                                   \
     }
 
+static inline bool rg__row_answers(const rg__transition *row, int state,
+                                   int event)
+{
+    return row->event == event && (row->from >> state & 1) != 0;
+}
+
 /* The state after that event. */
 int rg__machine_next(const rg__machine *m, int state, int event);
-/* How many rows answer it: 1. */
-int rg__machine_answers(const rg__machine *m, int state, int event);
-/* Its drawing, one row a line; malloc'd. */
-char *rg__machine_text(const rg__machine *m);
 
 #endif

@@ -17,14 +17,21 @@ static const struct {
                 {&rg__slot_machine, "elastic/agent/README.md"},
                 {&rg__phase_machine, "elastic/worker/README.md"}};
 
+static void check_answer(const rg__machine *m, int state, int event)
+{
+    int n = 0;
+    for (int i = 0; i < m->rows; i++)
+        n += rg__row_answers(&m->row[i], state, event);
+    if (n != 1)
+        CHECK_FAIL("%s: %d rows answer %s in state %s", m->name, n,
+                   m->event[event], m->state[state]);
+}
+
 static void check_answers(const rg__machine *m)
 {
     for (int state = 0; state < m->states; state++)
         for (int event = 0; event < m->events; event++)
-            if (rg__machine_answers(m, state, event) != 1)
-                CHECK_FAIL("%s: %d rows answer %s in state %s", m->name,
-                           rg__machine_answers(m, state, event),
-                           m->event[event], m->state[state]);
+            check_answer(m, state, event);
 }
 
 /* Every state is come to from the first one. */
@@ -52,10 +59,33 @@ static char *read_text(const char *name)
     return text;
 }
 
+static void draw_row(FILE *out, const rg__machine *m, const rg__transition *row)
+{
+    int n = fprintf(out, "   ");
+    for (int i = 0, named = 0; i < m->states; i++)
+        if ((row->from >> i & 1) != 0)
+            n += fprintf(out, "%s%s", named++ > 0 ? ", " : "", m->state[i]);
+    fprintf(out, "%*s ── %s ──> %s\n", n < 32 ? 32 - n : 0, "",
+            m->event[row->event], m->state[row->to]);
+}
+
+/* One row a line; malloc'd. */
+static char *draw(const rg__machine *m)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    CHECK(out != NULL);
+    for (int i = 0; i < m->rows; i++)
+        if (m->row[i].to < m->states)
+            draw_row(out, m, &m->row[i]);
+    fclose(out);
+    return text;
+}
+
 static void check_drawing(const rg__machine *m, const char *readme)
 {
-    char *drawn = rg__machine_text(m);
-    CHECK(drawn != NULL);
+    char *drawn = draw(m);
     if (strstr(readme, drawn) == NULL)
         CHECK_FAIL("the README draws the %s as it is no more; this is how it "
                    "is now:\n%s",
