@@ -126,9 +126,6 @@ const rg__checkpoint_piece *rg__checkpoint_part(const rg__checkpoint *c,
 /* "replicated", "sharded", "local" */
 const char *rg__checkpoint_kind(rg_buffer_kind kind);
 
-/* Open and verify a whole file in memory. */
-rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c);
-
 /* Writing. Add a replicated buffer, of one piece; a sharded one, of a piece
  * for each of so many shards that has any bytes. */
 rg_status rg__checkpoint_add(rg__checkpoint *c, const char *name,

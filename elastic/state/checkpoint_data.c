@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/hash.h"
 
@@ -154,41 +153,5 @@ rg_status rg__checkpoint_take(const rg__checkpoint *c,
             st = read_piece(c, s, p, &t);
     }
     free(t.room);
-    return st;
-}
-
-/* --------------------------------------------------------------- in memory */
-
-static rg_status open_memory(void *arg, uint32_t file, uint64_t bytes)
-{
-    (void)arg;
-    (void)bytes;
-    return rg__fail(RG_ERR_DAMAGED,
-                    "a checkpoint in memory is damaged: its file %" PRIu32
-                    " is not there; read it from its directory",
-                    file);
-}
-
-static rg_status read_memory(void *arg, uint32_t file, uint64_t at, void *to,
-                             size_t n)
-{
-    (void)file;
-    rg__copy(to, (const unsigned char *)arg + at, n);
-    return RG_OK;
-}
-
-rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c)
-{
-    const rg__checkpoint_source source = {.name = "in memory",
-                                          .bytes = n,
-                                          .open = open_memory,
-                                          .read = read_memory,
-                                          .arg = (void *)(uintptr_t)bytes};
-    rg_status st = rg__checkpoint_open(c, &source);
-    if (st != RG_OK)
-        return st;
-    st = rg__checkpoint_verify(c, &source);
-    if (st != RG_OK)
-        rg__checkpoint_close(c);
     return st;
 }

@@ -7,6 +7,7 @@
 #include "elastic/state/checkpoint_dir.h"
 #include "sdk/base/hash.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/state/checkpoint_bytes.h"
 
 #define AT_HEAD_BYTES 16
 #define AT_FILE_BYTES 24
@@ -75,7 +76,7 @@ static void check_taken(const uint8_t *file, size_t n, rg__checkpoint *c)
 static void read_file(const uint8_t *file, size_t n)
 {
     rg__checkpoint c;
-    const rg_status st = rg__checkpoint_read(file, n, &c);
+    const rg_status st = read_checkpoint(file, n, &c);
     if (st == RG_OK)
         check_taken(file, n, &c);
     else

@@ -7,6 +7,7 @@
 #include "elastic/state/checkpoint.h"
 #include "sdk/base/hash.h"
 #include "tests/check.h"
+#include "tests/state/checkpoint_bytes.h"
 
 /* Where fields lie; README.md of the room says so too. */
 #define AT_ORDER   8
@@ -62,7 +63,7 @@ static void refused_as(const unsigned char *bytes, size_t n, rg_status why,
     rg__checkpoint c;
     unsigned char *exact = malloc(n > 0 ? n : 1);
     memcpy(exact, bytes, n);
-    CHECK_STATUS(rg__checkpoint_read(exact, n, &c), why);
+    CHECK_STATUS(read_checkpoint(exact, n, &c), why);
     CHECK(strstr(rg_last_error(), says) != NULL);
     CHECK(c.buffer == NULL && c.piece == NULL);
     free(exact);
@@ -189,7 +190,7 @@ int main(void)
 {
     rg__checkpoint c;
     image m = make();
-    CHECK_OK(rg__checkpoint_read(m.bytes, m.n, &c));
+    CHECK_OK(read_checkpoint(m.bytes, m.n, &c));
     CHECK_EQ(c.id.step, 10);
     rg__checkpoint_close(&c);
     bits(m);
