@@ -23,7 +23,6 @@ typedef struct reader {
     pthread_cond_t wish;
     char *path;
     bool is_wanted, is_over, is_reading;
-    bool has_left; /* the thread; else it frees the reader */
     int event, error;
     size_t bytes;
     char text[FILE_MAX + 1];

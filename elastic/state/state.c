@@ -670,14 +670,12 @@ static bool has_same_shard(const rg_state *state)
            state->last_size == state->ctx->now.size;
 }
 
-static rg_status deal_parts(rg_state *state, int slot, rg__commit_id resume,
-                            bool is_needed)
+static rg_status deal_parts(rg_state *state, int slot, bool is_needed)
 {
     const rg_parts from = {
         .state = state,
         .count = atomic_load(&state->ctx->vault->slot[slot]->shards),
-        .slot = slot,
-        .id = resume};
+        .slot = slot};
     return rg__state_agree_parts(state,
                                  is_needed ? rg__state_deal(&from) : RG_OK);
 }
@@ -690,7 +688,7 @@ static rg_status restore(rg_state *state, int slot, rg__commit_id resume,
     if (st == RG_OK)
         st = rg__state_restore_shard(state, slot, resume, is_needed);
     if (st == RG_OK && state->has_local)
-        st = deal_parts(state, slot, resume, is_needed);
+        st = deal_parts(state, slot, is_needed);
     bool is_announced = false;
     if (st ==
         RG_OK) /* no rank commits over an older one before all are restored */

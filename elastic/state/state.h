@@ -242,7 +242,6 @@ struct rg_parts {
     const rg__state_buffer *b;
     uint32_t count;
     int slot; /* of the vault, whose parts are verified */
-    rg__commit_id id;
     const rg__checkpoint *checkpoint; /* NULL: the vault */
     const rg__checkpoint_source *source;
 };

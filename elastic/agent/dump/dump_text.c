@@ -25,7 +25,7 @@ static const char *text(const json_t *j, const char *key)
 
 /* A set as one rank has it; rank: in the world. */
 typedef struct view {
-    const json_t *worker, *set; /* set NULL: it has started nothing there */
+    const json_t *set; /* NULL: it has started nothing there */
     long long rank, started, ended;
 } view;
 
@@ -67,7 +67,7 @@ static void add_view(compared *c, const json_t *worker)
     if (more == NULL)
         return;
     c->item = more;
-    c->item[c->n++] = (view){worker, set, number(worker, "rank"),
+    c->item[c->n++] = (view){set, number(worker, "rank"),
                              set != NULL ? number(set, "started") : 0,
                              set != NULL ? number(set, "ended") : 0};
 }

@@ -52,14 +52,14 @@ const char *rg__seat_host(const rg__seat *seat)
 
 /* A run of ranks on one host. */
 typedef struct host_run {
-    int first, n;
+    int n;
     char name[RG__ADDRESS_MAX + 16]; /* "10.0.0.1:2" */
 } host_run;
 
 static host_run run_from(const rg__mpirun *all, int first)
 {
     const rg__seat *seat = &all->seat[first];
-    host_run run = {.first = first, .n = 1};
+    host_run run = {.n = 1};
     while (first + run.n < all->size && seat[run.n].host == seat->host)
         run.n++;
     snprintf(run.name, sizeof run.name, "%s:%d", rg__seat_host(seat), run.n);

@@ -161,7 +161,6 @@ bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
  */
 
 typedef struct asking {
-    rg__agent *a;
     rg__connection *c;
     int sock;
     rg__proxy *m;
@@ -231,7 +230,7 @@ static void call(rg__agent *a, int sock, const rg__proxy *m, size_t n,
         return;
     }
     memcpy(copy, m, n);
-    *k = (asking){.a = a, .sock = sock, .m = copy, .n = n};
+    *k = (asking){.sock = sock, .m = copy, .n = n};
     if (rg__connection_call(a, &host->address, host->port, host->host, &fns, k,
                             &k->c) != RG_OK)
         end_asking(k, rg_last_error(), true);

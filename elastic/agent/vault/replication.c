@@ -49,12 +49,12 @@ typedef struct partner {
     char name[RG__NAME_MAX];
     rg__chunk out; /* out.wire NULL: not connected */
     bool is_greeted;
-    uint64_t done;         /* 1 + the newest step of which it has all */
-    uint64_t step;         /* of the commit under way, if next > 0 */
-    int next;              /* of our shards, 0: none is under way */
-    uint64_t sent, stored; /* shards, over this connection */
-    uint64_t moved_ns;     /* when bytes went out last, or had to begin to */
-    uint64_t stored_ns;    /* and shards were stored last; 0: it has all */
+    uint64_t done;      /* 1 + the newest step of which it has all */
+    uint64_t step;      /* of the commit under way, if next > 0 */
+    int next;           /* of our shards, 0: none is under way */
+    uint64_t sent;      /* shards, over this connection */
+    uint64_t moved_ns;  /* when bytes went out last, or had to begin to */
+    uint64_t stored_ns; /* and shards were stored last; 0: it has all */
 } partner;
 
 /* A host whose copies lie here. */
@@ -167,7 +167,7 @@ static void hang_up(partner *one)
     rg__chunk_open(&one->out, one->c->a, NULL, true);
     one->is_greeted = false;
     one->next = 0;
-    one->sent = one->stored = 0;
+    one->sent = 0;
 }
 
 static bool add_partner(rg__replication *c, const rg__proposal_host *host)
@@ -546,7 +546,6 @@ static bool on_stored(partner *one, const void *body, size_t n)
     if (n != sizeof stored)
         return false;
     memcpy(&stored, body, sizeof stored);
-    one->stored = stored;
     if (stored > one->sent)
         return false;
     note_stored(one, false);

@@ -382,14 +382,8 @@ static void note_operation(rg__lane *lane, uint32_t slot,
                           memory_order_relaxed);
 }
 
-/* The outcome of a launch, found under the lock and handled after it. */
-typedef struct outcome {
-    bool is_broken; /* the generation must end */
-    uint32_t full;  /* an operation to wait for; its number */
-    uint32_t row;
-} outcome;
-
-static rg_status judge(rg__device *d, const run *r, outcome *out)
+/* *is_broken_p: the generation must end, once the lock is free. */
+static rg_status judge(rg__device *d, const run *r, bool *is_broken_p)
 {
     const rg__lane *lane = r->lane;
     if (r->rc == RG__NCCL_Success && r->cu == RG__CU_SUCCESS)
@@ -400,7 +394,7 @@ static rg_status judge(rg__device *d, const run *r, outcome *out)
         return rg__fail(RG_ERR_INVALID, "set %s: NCCL refused the %s: %s",
                         lane->name, rg__kind_name(r->kind),
                         r->nccl->last_error(lane->comm));
-    out->is_broken = true;
+    *is_broken_p = true;
     if (r->rc != RG__NCCL_Success)
         return rg__fail(RG_ERR_PEER_LOST, "set %s: NCCL failed in the %s: %s",
                         lane->name, rg__kind_name(r->kind),
@@ -465,7 +459,7 @@ static void ring_idle(rg__device *d)
 
 static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
                          const rg__launch *launch, int n, uint32_t number,
-                         outcome *out)
+                         bool *is_broken_p)
 {
     const uint32_t in_flight = (uint32_t)d->params.in_flight;
     const uint32_t slot = number % in_flight;
@@ -485,7 +479,7 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
     if (r.rc == RG__NCCL_Success && r.cu == RG__CU_SUCCESS)
         atomic_store(&d->number[lane->row], number);
     atomic_store(&lane->inside, 0);
-    const rg_status st = judge(d, &r, out);
+    const rg_status st = judge(d, &r, is_broken_p);
     if (st == RG_ERR_INVALID) /* NCCL has started none of it */
         rg__history_drop(d, lane, &before, n);
     return st;
@@ -517,7 +511,7 @@ static rg__lane *come_in(rg__device *d, uint32_t set, uint64_t generation)
  * is seen. */
 static rg_status launch_locked(rg__device *d, rg__lane *lane,
                                const rg__launch *launch, int n,
-                               rg__ticket *ticket, outcome *out)
+                               rg__ticket *ticket, bool *is_broken_p)
 {
     const uint64_t generation = lane->generation;
     if (rg__device_is_closed(d, generation))
@@ -534,7 +528,7 @@ static rg_status launch_locked(rg__device *d, rg__lane *lane,
         ticket->number = oldest;
         return RG_IN_PROGRESS;
     }
-    return enqueue(d, lane, stream, launch, n, number, out);
+    return enqueue(d, lane, stream, launch, n, number, is_broken_p);
 }
 
 rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
@@ -544,16 +538,16 @@ rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
     if (st != RG_OK)
         return st;
     for (;;) {
-        outcome out = {0};
+        bool is_broken = false;
         rg__ticket ticket = {0};
         rg__lane *lane = come_in(d, set, generation);
         if (lane == NULL)
             return fail_closed(d, generation);
         pthread_mutex_lock(&lane->lock);
-        st = launch_locked(d, lane, launch, n, &ticket, &out);
+        st = launch_locked(d, lane, launch, n, &ticket, &is_broken);
         pthread_mutex_unlock(&lane->lock);
         atomic_fetch_sub(&lane->callers, 1);
-        if (out.is_broken)
+        if (is_broken)
             d->broken(d->arg, generation, rg_last_error());
         if (st == RG_OK) {
             ring_idle(d);
