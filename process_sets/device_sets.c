@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "process_sets/sets_parts.h"
 #include "sdk/base/clock.h"

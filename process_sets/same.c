@@ -18,7 +18,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "process_sets/sets_parts.h"
 #include "sdk/base/clock.h"

@@ -2,8 +2,6 @@
  * for a job that is known by its etcd and its name. */
 #include "elastic/cli/agent_cmd.h"
 
-#include <stdio.h>
-
 #include "elastic/cli/launch.h"
 #include "elastic/cli/rundir.h"
 #include "sdk/base/fail.h"

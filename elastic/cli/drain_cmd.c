@@ -1,7 +1,6 @@
 /* `regroup drain`: ask a host to leave a job, and wait until it has. */
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

@@ -9,7 +9,6 @@
 #define RG_ELASTIC_ETCD_CHILD_H
 
 #include <limits.h>
-#include <stdbool.h>
 #include <sys/types.h>
 
 #include "regroup/regroup.h"

@@ -1,6 +1,5 @@
 /* `regroup events`: what has happened to a job, a line for each event. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "elastic/cli/ask.h"

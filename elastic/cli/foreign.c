@@ -3,7 +3,6 @@
  * for what Regroup does differently, or by itself, gets a sentence. */
 #include "elastic/cli/foreign.h"
 
-#include <stddef.h>
 #include <string.h>
 
 typedef struct foreign {

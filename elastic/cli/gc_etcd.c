@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "elastic/cli/rundir.h"
 #include "elastic/cli/talk.h"

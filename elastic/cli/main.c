@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "elastic/cli/cli.h"
 #include "regroup/regroup.h"

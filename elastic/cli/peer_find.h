@@ -5,7 +5,6 @@
 #ifndef RG_ELASTIC_PEER_FIND_H
 #define RG_ELASTIC_PEER_FIND_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "elastic/cli/cli.h"

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "elastic/cli/etcd_child.h"
+#include "elastic/cli/listen.h"
 #include "elastic/cli/talk.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"

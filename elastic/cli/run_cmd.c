@@ -2,8 +2,6 @@
  * own a private one, both children of this process, which is the agent's
  * supervisor and starts an etcd that ends again. */
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "elastic/agent/supervisor/supervisor.h"

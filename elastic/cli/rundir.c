@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
-#include "elastic/agent/agent.h"
 #include "elastic/cli/certs.h"
 #include "sdk/base/fail.h"
 

@@ -1,7 +1,6 @@
 /* `regroup scale`: other bounds for the world of a job that runs. */
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "elastic/cli/ask.h"
 #include "elastic/cli/cli.h"

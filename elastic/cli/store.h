@@ -15,7 +15,6 @@
 #include <sys/types.h>
 
 #include "elastic/cli/certs.h"
-#include "elastic/cli/listen.h"
 #include "elastic/etcd/etcd.h"
 #include "regroup/regroup.h"
 

@@ -1,7 +1,6 @@
 /* The table of sources, and the list of those in use. */
 #include "elastic/notice/notice_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

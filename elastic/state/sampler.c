@@ -6,7 +6,6 @@
  * samples are the same however often, and by how many workers, it is done. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "elastic/state/state.h"
 #include "sdk/base/fail.h"

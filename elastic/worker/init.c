@@ -2,9 +2,7 @@
  * of one. */
 #include "elastic/worker/worker.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "sdk/base/config.h"

@@ -5,7 +5,6 @@
 #define RG_BASE_ADDRESS_H
 
 #include <stdbool.h>
-#include <sys/socket.h>
 
 #include "regroup/regroup.h"
 #include "sdk/base/wire.h"

@@ -17,7 +17,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"

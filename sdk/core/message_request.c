@@ -2,7 +2,6 @@
  * so that none waits for a collective or for another message. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "sdk/base/failpoint.h"
 #include "sdk/core/engine_parts.h"

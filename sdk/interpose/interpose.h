@@ -14,7 +14,6 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "sdk/transport/transport.h"
 

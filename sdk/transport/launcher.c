@@ -1,7 +1,6 @@
 /* The launcher that was offered: one per process. */
 #include "sdk/transport/launcher.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "sdk/base/fail.h"

@@ -3,7 +3,6 @@
 #ifndef RG_AGENT_STATE_H
 #define RG_AGENT_STATE_H
 
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

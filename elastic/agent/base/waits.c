@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"

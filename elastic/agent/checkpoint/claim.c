@@ -14,9 +14,7 @@
 #include "elastic/agent/base/view.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "elastic/member/resume.h"
 #include "sdk/base/clock.h"

@@ -16,9 +16,6 @@
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/vault/vaults.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "elastic/member/resume.h"
 #include "sdk/base/clock.h"
 

@@ -12,7 +12,6 @@
 #include "elastic/agent/base/view.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/clock.h"

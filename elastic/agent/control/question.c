@@ -18,7 +18,6 @@
 
 #include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 

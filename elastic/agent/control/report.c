@@ -7,7 +7,6 @@
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/control/step_times.h"
-#include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/hosts/hosts.h"
@@ -16,7 +15,6 @@
 #include "elastic/agent/workers/workers.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/clock.h"

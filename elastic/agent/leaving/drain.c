@@ -19,7 +19,6 @@
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/vault/vaults.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/clock.h"

@@ -11,7 +11,6 @@
 #include "elastic/agent/leaving/leaving_parts.h"
 
 #include <jansson.h>
-#include <string.h>
 
 #include "elastic/notice/notice.h"
 #include "sdk/base/clock.h"

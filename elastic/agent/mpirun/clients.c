@@ -6,7 +6,6 @@
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/base/view.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

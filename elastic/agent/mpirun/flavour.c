@@ -1,7 +1,6 @@
 /* The table of MPIs. */
 #include "elastic/agent/mpirun/flavour.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/workers/workers.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #include "sdk/base/sock.h"

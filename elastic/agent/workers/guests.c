@@ -7,7 +7,6 @@
 #include "elastic/agent/base/accept.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
