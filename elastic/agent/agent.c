@@ -29,7 +29,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
@@ -483,13 +482,12 @@ static rg_status try_port(rg__agent *a)
  * agent takes that of the one before, which others know. */
 static rg_status open_port(rg__agent *a)
 {
-    const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
     rg_status st = RG_ERR_SYSTEM;
     if (a->params->is_one_host)
         return rg__beat_open(a); /* and hears no other */
     for (int i = 0; a->port != 0 && st != RG_OK && i < OLD_TRIES; i++) {
         if (i > 0)
-            nanosleep(&pause, NULL); /* a child of the dead one has it still */
+            rg__sleep_ns(5 * RG__MS); /* a child of the dead one has it still */
         st = try_port(a);
     }
     for (int i = 0; st != RG_OK && i < PORT_TRIES; i++) {

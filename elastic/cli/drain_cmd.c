@@ -2,7 +2,6 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "elastic/cli/ask.h"
@@ -100,12 +99,11 @@ static bool look(const rg__job_record *job, const char *name, uint64_t since_ns)
 static bool wait_until_left(const rg__job_record *job, const char *name,
                             uint64_t most_ms)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_MS * (long)RG__MS};
     const uint64_t began = rg__now_ns();
     bool left = false;
     while (!(left = look(job, name, began)) &&
            rg__now_ns() - began < most_ms * RG__MS)
-        nanosleep(&pause, NULL);
+        rg__sleep_ns(LOOK_MS * RG__MS);
     end_progress();
     return left;
 }

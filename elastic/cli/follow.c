@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "elastic/cli/ask.h"
@@ -13,13 +12,6 @@
 #include "sdk/base/log.h"
 
 #define AGAIN_MS 100 /* without an agent: a new one is there soon */
-
-static void pause_ms(uint64_t ms)
-{
-    const struct timespec t = {.tv_sec = (time_t)(ms / 1000),
-                               .tv_nsec = (long)(ms % 1000 * RG__MS)};
-    nanosleep(&t, NULL);
-}
 
 /* No process of the job is left here, so no agent will be started again. */
 static rg_status fail_gone(const rg__job_record *job)
@@ -57,7 +49,7 @@ rg_status rg__follow(const rg__job_record *job, uint64_t interval_ms,
         if (follower >= 0) {
             st = rg__ask_over(follower, interval_ms, over_p, last_p);
         } else if (rg__rundir_is_alive(job->path)) {
-            pause_ms(AGAIN_MS);
+            rg__sleep_ns(AGAIN_MS * RG__MS);
             st = RG_IN_PROGRESS;
         } else {
             st = fail_gone(job);

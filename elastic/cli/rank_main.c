@@ -15,13 +15,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "elastic/agent/base/reap.h"
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/cli/cli.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
@@ -81,12 +81,11 @@ static rg_status ask_once(const char *path, const void *m, size_t n,
 static rg_status ask(const char *path, const void *m, size_t n, rg__rank_go *go,
                      int fds[RG__SOCK_FDS])
 {
-    const struct timespec pause = {.tv_nsec = LATER_MS * 1000 * 1000};
     for (int i = 0; i < LATERS; i++) {
         const rg_status st = ask_once(path, m, n, go, fds);
         if (st != RG_OK || !go->is_later)
             return st;
-        nanosleep(&pause, NULL);
+        rg__sleep_ns(LATER_MS * RG__MS);
     }
     return rg__fail(RG_ERR_REFUSED, "%s",
                     go->why[0] != '\0' ? go->why
@@ -180,7 +179,7 @@ static int run_rank(rg__cli *cli)
                          0 mpirun answers by waiting for all others to end */
         return 0;
     if (status != 0) /* the agent ends the launch before mpirun speaks of it */
-        nanosleep(&(struct timespec){.tv_sec = FAILED_S}, NULL);
+        rg__sleep_ns(FAILED_S * 1000 * RG__MS);
     return rg__code_of(status);
 }
 

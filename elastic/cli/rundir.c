@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
+#include "elastic/agent/agent.h"
 #include "elastic/cli/certs.h"
 #include "sdk/base/fail.h"
 
@@ -79,12 +80,6 @@ static bool is_lock_held(const char *dir, const char *name)
     return held;
 }
 
-static void pause_shortly(void)
-{
-    const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
-    nanosleep(&pause, NULL);
-}
-
 /* The base's lock keeps two processes from making and removing the same
  * directory at once. Held for a few system calls only. */
 static rg_status lock_base(const char *base, int *fd_p)
@@ -102,7 +97,7 @@ static rg_status lock_base(const char *base, int *fd_p)
                             "`regroup` stopped there?",
                             base);
         }
-        pause_shortly();
+        rg__sleep_ns(5 * RG__MS);
     }
     *fd_p = fd;
     return RG_OK;
@@ -465,7 +460,7 @@ static void await_dying(const rg__rundir *dir, bool owns_job)
 {
     const uint64_t deadline = rg__now_ns() + DYING_WAIT;
     while (is_in_use(dir, owns_job) && rg__now_ns() < deadline)
-        pause_shortly();
+        rg__sleep_ns(5 * RG__MS);
 }
 
 rg_status rg__rundir_enter(rg__rundir *dir, const char *base, const char *job,

@@ -608,9 +608,7 @@ static int wait_all(rg__launcher *l, bool (*is_one)(const host *),
         uint64_t left = now < deadline ? deadline - now : 0;
         if (turn_ms >= 0 && left > (uint64_t)turn_ms * RG__MS)
             left = (uint64_t)turn_ms * RG__MS;
-        const struct timespec most = {
-            .tv_sec = (time_t)(left / (1000 * RG__MS)),
-            .tv_nsec = (long)(left % (1000 * RG__MS))};
+        const struct timespec most = rg__timespec(left);
         const int got = sigtimedwait(&set, NULL, &most);
         if (got > 0 && got != SIGCHLD)
             return got;

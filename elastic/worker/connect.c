@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
@@ -130,7 +129,6 @@ static rg_status try_to_connect(rg__worker *w, const char *socket_path,
  * next one listens at the same place. */
 rg_status rg__worker_connect(rg__worker *w, const char *socket_path, int slot)
 {
-    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     const uint64_t deadline = rg__now_ns() + ANSWER_TIMEOUT_MS * RG__MS;
     void *room = malloc(RG__WIRE_MAX);
     if (room == NULL)
@@ -140,7 +138,7 @@ rg_status rg__worker_connect(rg__worker *w, const char *socket_path, int slot)
     while (is_lost && rg__now_ns() < deadline) {
         close(w->sock);
         w->sock = -1;
-        nanosleep(&pause, NULL);
+        rg__sleep_ns(20 * RG__MS);
         is_lost = false;
         st = try_to_connect(w, socket_path, slot, room, &is_lost);
     }

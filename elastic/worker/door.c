@@ -94,9 +94,7 @@ bool rg__worker_waits(rg__worker *w, bool *is_proposed_p)
 
 void rg__worker_nap(rg__worker *w, uint64_t ns)
 {
-    const uint64_t until_ns = rg__now_ns() + ns;
-    const struct timespec until = {(time_t)(until_ns / (1000 * RG__MS)),
-                                   (long)(until_ns % (1000 * RG__MS))};
+    const struct timespec until = rg__timespec(rg__now_ns() + ns);
     pthread_mutex_lock(&w->lock);
     if (!is_something_here(w))
         pthread_cond_timedwait(&w->changed, &w->lock, &until);

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -62,11 +61,10 @@ static void end(rg__worker *w)
  * them knows. */
 static rg_status look_again(rg__worker *w, rg__decided *decided)
 {
-    const struct timespec pause = {.tv_nsec = AGAIN_NS};
     bool is_done = false;
     if (!rg__worker_has_world(w, decided))
         return rg__worker_await(w, decided, &is_done);
-    nanosleep(&pause, NULL);
+    rg__sleep_ns(AGAIN_NS);
     return RG_OK;
 }
 

@@ -170,8 +170,7 @@ void rg__segment_gone(rg__worker *w, const rg__segment *m)
 /* Wait for a change; if the answer takes long, log that once. */
 static void wait_and_say(rg__worker *w, uint64_t *say_at_ns)
 {
-    const struct timespec until = {(time_t)(*say_at_ns / (1000 * RG__MS)),
-                                   (long)(*say_at_ns % (1000 * RG__MS))};
+    const struct timespec until = rg__timespec(*say_at_ns);
     if (*say_at_ns == 0) {
         pthread_cond_wait(&w->changed, &w->lock);
     } else if (pthread_cond_timedwait(&w->changed, &w->lock, &until) ==

@@ -35,8 +35,7 @@ rg_status rg__worker_send(rg__worker *w, const void *message, size_t bytes)
         const rg_status st = rg__sock_send(w->sock, message, bytes, NULL, 0);
         if (st != RG_IN_PROGRESS)
             return st;
-        const struct timespec t = {.tv_nsec = SEND_WAIT_NS};
-        nanosleep(&t, NULL); /* the agent's queue is full */
+        rg__sleep_ns(SEND_WAIT_NS); /* the agent's queue is full */
     }
     return rg__fail(RG_ERR_AGENT_LOST,
                     "the agent has not read its socket for %d s",

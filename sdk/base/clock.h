@@ -29,6 +29,19 @@ static inline uint64_t rg__coarse_ns(void)
     return (uint64_t)t.tv_sec * 1000 * RG__MS + (uint64_t)t.tv_nsec;
 }
 
+static inline struct timespec rg__timespec(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / (1000 * RG__MS)),
+                             (long)(ns % (1000 * RG__MS))};
+}
+
+/* A signal may end it early. */
+static inline void rg__sleep_ns(uint64_t ns)
+{
+    const struct timespec t = rg__timespec(ns);
+    nanosleep(&t, NULL);
+}
+
 /* CLOCK_REALTIME in milliseconds, for people to read. */
 static inline int64_t rg__wall_ms(void)
 {

@@ -33,13 +33,6 @@ static _Atomic bool waitv_missing;
 static _Atomic uint32_t
     crowd; /* quick yields: no other thread wants the processor */
 
-static struct timespec to_timespec(uint64_t ns)
-{
-    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000),
-                         .tv_nsec = (long)(ns % 1000000000)};
-    return t;
-}
-
 static bool wait_many(const rg__word *words, int n, uint64_t timeout_ns)
 {
     struct waitv v[4];
@@ -47,14 +40,14 @@ static bool wait_many(const rg__word *words, int n, uint64_t timeout_ns)
         v[i] = (struct waitv){.val = words[i].seen,
                               .uaddr = (uint64_t)(uintptr_t)words[i].at,
                               .flags = 2 /* FUTEX_32, shared */};
-    const struct timespec until = to_timespec(rg__now_ns() + timeout_ns);
+    const struct timespec until = rg__timespec(rg__now_ns() + timeout_ns);
     const long rc = syscall(SYS_futex_waitv, v, n, 0, &until, CLOCK_MONOTONIC);
     return !(rc < 0 && (errno == ENOSYS || errno == EPERM));
 }
 
 static void wait_one(const rg__word *word, uint64_t timeout_ns)
 {
-    const struct timespec left = to_timespec(timeout_ns);
+    const struct timespec left = rg__timespec(timeout_ns);
     syscall(SYS_futex, word->at, FUTEX_WAIT, word->seen, &left, NULL, 0);
 }
 

@@ -21,7 +21,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
@@ -74,12 +73,6 @@ static bool is_given_up(const rg__writer_task *task)
 static bool goes_on(void *arg)
 {
     return !is_given_up(((const writer *)arg)->task);
-}
-
-static void sleep_ns(uint64_t ns)
-{
-    const struct timespec t = {.tv_nsec = (long)ns};
-    nanosleep(&t, NULL);
 }
 
 /* --------------------------------------------------------------- the commit */
@@ -157,7 +150,7 @@ static rg_status copy_commit(writer *w)
         if (w->is_exact || waited > (was_there ? COPY_NS : WAIT_NS))
             return too_late(w, was_there);
         if (vault_slot < 0)
-            sleep_ns(LOOK_NS);
+            rg__sleep_ns(LOOK_NS);
     }
 }
 

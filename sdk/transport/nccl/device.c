@@ -67,13 +67,6 @@ static bool passes(int rc)
            rc == RG__CU_ERROR_DEVICE_UNAVAILABLE;
 }
 
-static void sleep_for(uint64_t ns)
-{
-    const struct timespec t = {.tv_sec = (time_t)(ns / (1000 * RG__MS)),
-                               .tv_nsec = (long)(ns % (1000 * RG__MS))};
-    nanosleep(&t, NULL);
-}
-
 static int take_half(rg__device *d, int half)
 {
     const rg__cuda *call = &d->cuda.call;
@@ -128,7 +121,7 @@ static rg_status take_device(rg__device *d)
     const uint64_t end = rg__now_ns() + OPEN_NS;
     int rc = take_memory(d);
     while (passes(rc) && rg__now_ns() < end) {
-        sleep_for(OPEN_STEP);
+        rg__sleep_ns(OPEN_STEP);
         rc = take_memory(d);
     }
     if (rc == RG__CU_SUCCESS)
@@ -298,7 +291,7 @@ void rg__device_destroy(rg__device *d)
         pthread_join(d->thread, NULL);
     }
     while (atomic_load(&d->waiters) != 0) /* they have been told to leave */
-        sleep_for(RG__MS);
+        rg__sleep_ns(RG__MS);
     give_memory_back(d);
     rg__device_unref(d);
 }

@@ -89,10 +89,9 @@ static bool is_quiet(const rg__ending *e)
 /* The device thread watches how long this takes. */
 static void await_quiet(rg__ending *e)
 {
-    const struct timespec look = {.tv_nsec = LOOK_NS};
     const uint64_t marked_ns = rg__now_ns();
     while (!is_quiet(e)) {
-        nanosleep(&look, NULL);
+        rg__sleep_ns(LOOK_NS);
         rg__device_look_for_ruin(e->device);
     }
     rg__log(RG__DEBUG, "device",
