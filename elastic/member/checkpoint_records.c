@@ -12,8 +12,7 @@ char *rg__claim_text(const rg__claim *claim)
 bool rg__claim_read(const json_t *j, rg__claim *claim)
 {
     return rg__hex_read(json_object_get(j, "serial"), &claim->serial) &&
-           rg__text_read(claim->op, sizeof claim->op,
-                         json_object_get(j, "op")) &&
+           rg__text_field(j, "op", claim->op, sizeof claim->op) &&
            rg__commit_read(json_object_get(j, "commit"), &claim->commit) &&
            rg__hex_read(json_object_get(j, "hash"), &claim->hash);
 }
@@ -34,13 +33,10 @@ bool rg__saved_read(const json_t *j, rg__saved *saved)
     saved->at_ms = json_integer_value(json_object_get(j, "at_ms"));
     return rg__hex_read(json_object_get(j, "serial"), &saved->serial) &&
            rg__commit_read(json_object_get(j, "commit"), &saved->commit) &&
-           rg__text_read(saved->file, sizeof saved->file,
-                         json_object_get(j, "file")) &&
-           rg__text_read(saved->host, sizeof saved->host,
-                         json_object_get(j, "host")) &&
+           rg__text_field(j, "file", saved->file, sizeof saved->file) &&
+           rg__text_field(j, "host", saved->host, sizeof saved->host) &&
            rg__hex_read(json_object_get(j, "hash"), &saved->hash) &&
-           rg__text_read(saved->error, sizeof saved->error,
-                         json_object_get(j, "error"));
+           rg__text_field(j, "error", saved->error, sizeof saved->error);
 }
 
 char *rg__order_text(const rg__order *order)
@@ -54,8 +50,7 @@ char *rg__order_text(const rg__order *order)
 bool rg__order_read(const json_t *j, rg__order *order)
 {
     return rg__hex_read(json_object_get(j, "serial"), &order->serial) &&
-           rg__text_read(order->op, sizeof order->op,
-                         json_object_get(j, "op")) &&
+           rg__text_field(j, "op", order->op, sizeof order->op) &&
            rg__commit_read(json_object_get(j, "commit"), &order->commit) &&
            rg__hex_read(json_object_get(j, "host"), &order->host);
 }
@@ -68,8 +63,6 @@ char *rg__share_text(const rg__share *share)
 
 bool rg__share_read(const json_t *j, rg__share *share)
 {
-    return rg__text_read(share->op, sizeof share->op,
-                         json_object_get(j, "op")) &&
-           rg__text_read(share->error, sizeof share->error,
-                         json_object_get(j, "error"));
+    return rg__text_field(j, "op", share->op, sizeof share->op) &&
+           rg__text_field(j, "error", share->error, sizeof share->error);
 }

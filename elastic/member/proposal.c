@@ -253,9 +253,8 @@ bool rg__proposal_read(const json_t *j, const rg__snapshot *snap,
         if (base == NULL)
             return false;
     }
-    return rg__text_read(p->op, sizeof p->op, json_object_get(j, "op")) &&
-           rg__text_read(p->cause, sizeof p->cause,
-                         json_object_get(j, "cause")) &&
+    return rg__text_field(j, "op", p->op, sizeof p->op) &&
+           rg__text_field(j, "cause", p->cause, sizeof p->cause) &&
            read_members(json_object_get(j, "members"), base, p) &&
            read_hosts(json_object_get(j, "hosts"), base, p) && fits_together(p);
 }

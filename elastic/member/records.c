@@ -145,8 +145,7 @@ bool rg__meta_read(const json_t *j, rg__meta *meta)
                           "min", &meta->min, "max", &meta->max) == 0 &&
            format == RG__META_FORMAT && meta->min >= 1 &&
            meta->max >= meta->min && read_key(meta->key, key) &&
-           rg__text_read(meta->uuid, sizeof meta->uuid,
-                         json_object_get(j, "uuid"));
+           rg__text_field(j, "uuid", meta->uuid, sizeof meta->uuid);
 }
 
 /* -------------------------------------------------------------------- host */
@@ -236,10 +235,9 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
         !rg__place_read(json_object_get(j, "address"),
                         json_object_get(j, "port"), &host->address,
                         &host->port) ||
-        !rg__text_read(host->failed, sizeof host->failed,
-                       json_object_get(j, "failed")) ||
-        !rg__text_read(host->broke_why, sizeof host->broke_why,
-                       json_object_get(j, "broke_why")) ||
+        !rg__text_field(j, "failed", host->failed, sizeof host->failed) ||
+        !rg__text_field(j, "broke_why", host->broke_why,
+                        sizeof host->broke_why) ||
         n > RG__HOST_SLOTS_MAX)
         return false;
     host->broke_by = (rg__broke_by)broke_by;
@@ -293,7 +291,7 @@ bool rg__mpirun_read(const json_t *j, rg__mpirun *run)
     run->excused = (uint64_t)json_integer_value(json_object_get(j, "excused"));
     if (number < 1 || n < 1 || n > RG__WORLD_MAX ||
         !rg__id_read(json_object_get(j, "by"), &run->by) ||
-        !rg__text_read(run->why, sizeof run->why, json_object_get(j, "why")))
+        !rg__text_field(j, "why", run->why, sizeof run->why))
         return false;
     run->seat = calloc(n, sizeof *run->seat);
     bool is_right = run->seat != NULL;
@@ -365,10 +363,9 @@ bool rg__reason_read(const json_t *j, rg__reason *r)
     const char *kind = json_string_value(json_object_get(j, "kind"));
     r->is_death = kind != NULL && strcmp(kind, "dead") == 0;
     r->at_ms = json_integer_value(json_object_get(j, "at_ms"));
-    return kind != NULL &&
-           rg__text_read(r->text, sizeof r->text, json_object_get(j, "why")) &&
-           rg__text_read(r->by, sizeof r->by, json_object_get(j, "by")) &&
-           rg__text_read(r->link, sizeof r->link, json_object_get(j, "link"));
+    return kind != NULL && rg__text_field(j, "why", r->text, sizeof r->text) &&
+           rg__text_field(j, "by", r->by, sizeof r->by) &&
+           rg__text_field(j, "link", r->link, sizeof r->link);
 }
 
 /* ------------------------------------------------------- shards and holdings
@@ -496,7 +493,7 @@ static bool read_ack(const json_t *j, rg__ack *ack)
     ack->source = (int)json_integer_value(json_object_get(j, "source"));
     if (n > RG__VAULT_SLOTS ||
         !rg__id_read(json_object_get(j, "id"), &ack->id) ||
-        !rg__text_read(ack->op, sizeof ack->op, json_object_get(j, "op")) ||
+        !rg__text_field(j, "op", ack->op, sizeof ack->op) ||
         !rg__hex_read(json_object_get(j, "loaded"), &ack->loaded))
         return false;
     bool is_good = true;
@@ -651,8 +648,7 @@ bool rg__line_read(const json_t *j, rg__line *line)
     line->at_ms = json_integer_value(json_object_get(j, "at_ms"));
     line->kind = rg__kind_read(j);
     return rg__commit_read(json_object_get(j, "resume"), &line->resume) &&
-           rg__text_read(line->cause, sizeof line->cause,
-                         json_object_get(j, "cause")) &&
+           rg__text_field(j, "cause", line->cause, sizeof line->cause) &&
            read_total(json_object_get(j, "total"), &line->total) &&
            read_copies(json_object_get(j, "copies"), line);
 }
@@ -673,7 +669,7 @@ bool rg__end_read(const json_t *j, rg__end *end)
     end->is_set = true;
     end->is_asked = json_is_true(json_object_get(j, "asked"));
     end->code = (int)code;
-    return rg__text_read(end->why, sizeof end->why, json_object_get(j, "why"));
+    return rg__text_field(j, "why", end->why, sizeof end->why);
 }
 
 char *rg__begun_text(uint64_t generation)

@@ -46,6 +46,7 @@ bool rg__commit_read(const json_t *j, rg__commit_id *id);
 /* A path may be any bytes; JSON takes UTF-8 only. */
 json_t *rg__text_json(const char *text);
 bool rg__text_read(char *to, size_t room, const json_t *j);
+bool rg__text_field(const json_t *j, const char *key, char *to, size_t room);
 /* A name of a host or a worker: letters, digits, dots, dashes, underscores.
  * Other characters of a key could not be written into a record again. */
 bool rg__name_copy(char *to, size_t room, const char *name);

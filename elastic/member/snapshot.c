@@ -289,6 +289,18 @@ static int near(int i, int next, int n)
     return (i + next) % n;
 }
 
+/* To the end of a list, from another one, where zeros are left. */
+static bool move(void **list, int *n, void *old, size_t bytes)
+{
+    void *to = grow(list, *n, bytes);
+    if (to == NULL)
+        return false;
+    memcpy(to, old, bytes);
+    memset(old, 0, bytes);
+    ++*n;
+    return true;
+}
+
 static bool take_proposal(rg__snapshot *snap, rg__snapshot *before, uint64_t g,
                           int64_t mod_revision)
 {
@@ -297,13 +309,7 @@ static bool take_proposal(rg__snapshot *snap, rg__snapshot *before, uint64_t g,
         if (old->generation != g || old->mod_revision != mod_revision ||
             old->member == NULL)
             continue;
-        rg__proposal *p = grow((void **)&snap->gen, snap->gens, sizeof *p);
-        if (p == NULL)
-            return false;
-        *p = *old;
-        *old = (rg__proposal){0};
-        snap->gens++;
-        return true;
+        return move((void **)&snap->gen, &snap->gens, old, sizeof *old);
     }
     return false;
 }
@@ -315,13 +321,7 @@ static bool take_line(rg__snapshot *snap, rg__snapshot *before, uint64_t g,
         rg__line *old = &before->line[near(i, snap->lines, before->lines)];
         if (old->generation != g || old->mod_revision != mod_revision)
             continue;
-        rg__line *l = grow((void **)&snap->line, snap->lines, sizeof *l);
-        if (l == NULL)
-            return false;
-        *l = *old;
-        *old = (rg__line){0};
-        snap->lines++;
-        return true;
+        return move((void **)&snap->line, &snap->lines, old, sizeof *old);
     }
     return false;
 }
@@ -334,13 +334,7 @@ static bool take_host(rg__snapshot *snap, rg__snapshot *before,
             &before->host[near(i, snap->hosts, before->hosts)];
         if (old->mod_revision != mod_revision || strcmp(old->name, name) != 0)
             continue;
-        rg__host_record *h = grow((void **)&snap->host, snap->hosts, sizeof *h);
-        if (h == NULL)
-            return false;
-        *h = *old;
-        *old = (rg__host_record){0};
-        snap->hosts++;
-        return true;
+        return move((void **)&snap->host, &snap->hosts, old, sizeof *old);
     }
     return false;
 }

@@ -60,6 +60,11 @@ bool rg__text_read(char *to, size_t room, const json_t *j)
     return true;
 }
 
+bool rg__text_field(const json_t *j, const char *key, char *to, size_t room)
+{
+    return rg__text_read(to, room, json_object_get(j, key));
+}
+
 bool rg__name_copy(char *to, size_t room, const char *name)
 {
     const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz"
