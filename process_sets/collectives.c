@@ -7,6 +7,9 @@
 
 /* -------------------------------------------------------------- reductions */
 
+/* The next check, unless one before it has failed. */
+#define THEN(check) (st = st == RG_OK ? (check) : st)
+
 static void set_data(rg__call *c, const void *send, void *recv, uint64_t count)
 {
     c->start.coll.send = send;
@@ -21,16 +24,12 @@ rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
     rg__call c;
     rg_status st =
         rg__call_begin(&c, "allreduce", set, RG__ALLREDUCE, params, req_p);
-    if (st == RG_OK)
-        st = rg__call_set_type(&c, type);
-    if (st == RG_OK)
-        st = rg__call_set_op(&c, op);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, count, 1);
-    if (st == RG_OK && recv != send)
-        st = rg__call_check_buffer(&c, recv, count, 1);
-    if (st == RG_OK)
-        st = rg__call_check_equal(&c, send, recv, count);
+    THEN(rg__call_set_type(&c, type));
+    THEN(rg__call_set_op(&c, op));
+    THEN(rg__call_check_buffer(&c, send, count, 1));
+    if (recv != send)
+        THEN(rg__call_check_buffer(&c, recv, count, 1));
+    THEN(rg__call_check_equal(&c, send, recv, count));
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
 }
@@ -42,16 +41,13 @@ rg_status rg_reduce_start(rg_set *set, const void *send, void *recv,
     rg__call c;
     rg_status st = rg__call_begin_typed(&c, "reduce", set, RG__REDUCE, type,
                                         params, req_p);
-    if (st == RG_OK)
-        st = rg__call_set_op(&c, op);
-    if (st == RG_OK)
-        st = rg__call_set_root(&c);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, count, 1);
-    if (st == RG_OK && c.rank == c.start.coll.root)
-        st = rg__call_check_buffer(&c, recv, count, 1);
-    if (st == RG_OK && c.rank == c.start.coll.root)
-        st = rg__call_check_equal(&c, send, recv, count);
+    THEN(rg__call_set_op(&c, op));
+    THEN(rg__call_set_root(&c));
+    THEN(rg__call_check_buffer(&c, send, count, 1));
+    if (c.rank == c.start.coll.root)
+        THEN(rg__call_check_buffer(&c, recv, count, 1));
+    if (c.rank == c.start.coll.root)
+        THEN(rg__call_check_equal(&c, send, recv, count));
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
 }
@@ -63,14 +59,10 @@ rg_status rg_reduce_scatter_start(rg_set *set, const void *send, void *recv,
     rg__call c;
     rg_status st = rg__call_begin_typed(
         &c, "reduce_scatter", set, RG__REDUCE_SCATTER, type, params, req_p);
-    if (st == RG_OK)
-        st = rg__call_set_op(&c, op);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, count, c.n);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, recv, count, 1);
-    if (st == RG_OK)
-        st = rg__call_check_part(&c, recv, send, count);
+    THEN(rg__call_set_op(&c, op));
+    THEN(rg__call_check_buffer(&c, send, count, c.n));
+    THEN(rg__call_check_buffer(&c, recv, count, 1));
+    THEN(rg__call_check_part(&c, recv, send, count));
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
 }
@@ -93,18 +85,12 @@ rg_status rg_reduce_scatterv_start(rg_set *set, const void *send, void *recv,
     rg__parts all = {0};
     rg_status st = rg__call_begin_typed(
         &c, "reduce_scatter", set, RG__REDUCE_SCATTERV, type, params, req_p);
-    if (st == RG_OK)
-        st = rg__call_set_op(&c, op);
-    if (st == RG_OK)
-        st = rg__call_make_arrays(&c, 2);
-    if (st == RG_OK)
-        st = rg__call_copy_parts(&c, 0, counts, NULL, &all);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, all.sum, 1);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, recv, all.counts[c.rank], 1);
-    if (st == RG_OK)
-        st = rg__call_check_apart(&c, recv, all.counts[c.rank], send, &all);
+    THEN(rg__call_set_op(&c, op));
+    THEN(rg__call_make_arrays(&c, 2));
+    THEN(rg__call_copy_parts(&c, 0, counts, NULL, &all));
+    THEN(rg__call_check_buffer(&c, send, all.sum, 1));
+    THEN(rg__call_check_buffer(&c, recv, all.counts[c.rank], 1));
+    THEN(rg__call_check_apart(&c, recv, all.counts[c.rank], send, &all));
     if (st == RG_OK)
         c.start.coll.tag = digest(&c, all.counts);
     c.start.coll.recv_counts = all.counts;
@@ -121,14 +107,10 @@ rg_status rg_broadcast_start(rg_set *set, void *data, uint64_t count,
     rg__call c;
     rg_status st =
         rg__call_begin(&c, "broadcast", set, RG__BROADCAST, params, req_p);
-    if (st == RG_OK)
-        st = rg__call_set_type(&c, type);
-    if (st == RG_OK)
-        st = rg__call_know_size(&c);
-    if (st == RG_OK)
-        st = rg__call_set_root(&c);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, data, count, 1);
+    THEN(rg__call_set_type(&c, type));
+    THEN(rg__call_know_size(&c));
+    THEN(rg__call_set_root(&c));
+    THEN(rg__call_check_buffer(&c, data, count, 1));
     set_data(&c, NULL, data, count);
     return rg__call_end(&c, st, req_p);
 }
@@ -140,12 +122,10 @@ rg_status rg_gather_start(rg_set *set, const void *send, void *recv,
     rg__call c;
     rg_status st = rg__call_begin_rooted(&c, "gather", set, RG__GATHER, type,
                                          params, req_p);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, count, 1);
-    if (st == RG_OK && c.rank == c.start.coll.root) {
-        st = rg__call_check_buffer(&c, recv, count, c.n);
-        if (st == RG_OK)
-            st = rg__call_check_part(&c, send, recv, count);
+    THEN(rg__call_check_buffer(&c, send, count, 1));
+    if (c.rank == c.start.coll.root) {
+        THEN(rg__call_check_buffer(&c, recv, count, c.n));
+        THEN(rg__call_check_part(&c, send, recv, count));
     }
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
@@ -160,10 +140,9 @@ rg_status rg_gatherv_start(rg_set *set, const void *send, uint64_t count,
     rg__parts all = {0};
     rg_status st = rg__call_begin_rooted(&c, "gather", set, RG__GATHERV, type,
                                          params, req_p);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, count, 1);
-    if (st == RG_OK && c.rank == c.start.coll.root)
-        st = rg__call_take_parts(&c, counts, places, recv, send, count, &all);
+    THEN(rg__call_check_buffer(&c, send, count, 1));
+    if (c.rank == c.start.coll.root)
+        THEN(rg__call_take_parts(&c, counts, places, recv, send, count, &all));
     c.start.coll.recv_counts = all.counts;
     c.start.coll.recv_places = all.places;
     set_data(&c, send, recv, count);
@@ -177,12 +156,10 @@ rg_status rg_scatter_start(rg_set *set, const void *send, void *recv,
     rg__call c;
     rg_status st = rg__call_begin_rooted(&c, "scatter", set, RG__SCATTER, type,
                                          params, req_p);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, recv, count, 1);
-    if (st == RG_OK && c.rank == c.start.coll.root) {
-        st = rg__call_check_buffer(&c, send, count, c.n);
-        if (st == RG_OK)
-            st = rg__call_check_part(&c, recv, send, count);
+    THEN(rg__call_check_buffer(&c, recv, count, 1));
+    if (c.rank == c.start.coll.root) {
+        THEN(rg__call_check_buffer(&c, send, count, c.n));
+        THEN(rg__call_check_part(&c, recv, send, count));
     }
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
@@ -197,10 +174,9 @@ rg_status rg_scatterv_start(rg_set *set, const void *send,
     rg__parts all = {0};
     rg_status st = rg__call_begin_rooted(&c, "scatter", set, RG__SCATTERV, type,
                                          params, req_p);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, recv, count, 1);
-    if (st == RG_OK && c.rank == c.start.coll.root)
-        st = rg__call_take_parts(&c, counts, places, send, recv, count, &all);
+    THEN(rg__call_check_buffer(&c, recv, count, 1));
+    if (c.rank == c.start.coll.root)
+        THEN(rg__call_take_parts(&c, counts, places, send, recv, count, &all));
     c.start.coll.send_counts = all.counts;
     c.start.coll.send_places = all.places;
     set_data(&c, send, recv, count);
@@ -216,12 +192,10 @@ rg_status rg_allgather_start(rg_set *set, const void *send, void *recv,
     rg__call c;
     rg_status st = rg__call_begin_typed(&c, "allgather", set, RG__ALLGATHER,
                                         type, params, req_p);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, count, 1);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, recv, count, c.n);
-    if (st == RG_OK && send != recv)
-        st = rg__call_check_part(&c, send, recv, count);
+    THEN(rg__call_check_buffer(&c, send, count, 1));
+    THEN(rg__call_check_buffer(&c, recv, count, c.n));
+    if (send != recv)
+        THEN(rg__call_check_part(&c, send, recv, count));
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
 }
@@ -235,18 +209,12 @@ rg_status rg_allgatherv_start(rg_set *set, const void *send, uint64_t count,
     rg__parts all = {0};
     rg_status st = rg__call_begin_typed(&c, "allgather", set, RG__ALLGATHERV,
                                         type, params, req_p);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, count, 1);
-    if (st == RG_OK)
-        st = rg__call_make_arrays(&c, 2);
-    if (st == RG_OK)
-        st = rg__call_copy_parts(&c, 0, counts, places, &all);
-    if (st == RG_OK)
-        st = rg__call_check_own_count(&c, &all, count);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, recv, all.end, 1);
-    if (st == RG_OK)
-        st = rg__call_check_apart(&c, send, count, recv, &all);
+    THEN(rg__call_check_buffer(&c, send, count, 1));
+    THEN(rg__call_make_arrays(&c, 2));
+    THEN(rg__call_copy_parts(&c, 0, counts, places, &all));
+    THEN(rg__call_check_own_count(&c, &all, count));
+    THEN(rg__call_check_buffer(&c, recv, all.end, 1));
+    THEN(rg__call_check_apart(&c, send, count, recv, &all));
     c.start.coll.recv_counts = all.counts;
     c.start.coll.recv_places = all.places;
     set_data(&c, send, recv, count);
@@ -260,12 +228,9 @@ rg_status rg_alltoall_start(rg_set *set, const void *send, void *recv,
     rg__call c;
     rg_status st = rg__call_begin_typed(&c, "alltoall", set, RG__ALLTOALL, type,
                                         params, req_p);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, count, c.n);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, recv, count, c.n);
-    if (st == RG_OK)
-        st = rg__call_check_equal(&c, send, recv, (uint64_t)c.n * count);
+    THEN(rg__call_check_buffer(&c, send, count, c.n));
+    THEN(rg__call_check_buffer(&c, recv, count, c.n));
+    THEN(rg__call_check_equal(&c, send, recv, (uint64_t)c.n * count));
     set_data(&c, send, recv, count);
     return rg__call_end(&c, st, req_p);
 }
@@ -281,24 +246,18 @@ rg_status rg_alltoallv_start(rg_set *set, const void *send,
     rg__parts out = {0}, in = {0};
     rg_status st = rg__call_begin_typed(&c, "alltoall", set, RG__ALLTOALLV,
                                         type, params, req_p);
-    if (st == RG_OK)
-        st = rg__call_make_arrays(&c, 4);
-    if (st == RG_OK)
-        st = rg__call_copy_parts(&c, 0, send_counts, send_places, &out);
-    if (st == RG_OK)
-        st = rg__call_copy_parts(&c, 1, recv_counts, recv_places, &in);
+    THEN(rg__call_make_arrays(&c, 4));
+    THEN(rg__call_copy_parts(&c, 0, send_counts, send_places, &out));
+    THEN(rg__call_copy_parts(&c, 1, recv_counts, recv_places, &in));
     if (st == RG_OK && out.counts[c.rank] != in.counts[c.rank])
         st = rg__fail(RG_ERR_INVALID,
                       "alltoall: this rank sends itself %llu elements and "
                       "receives %llu",
                       (unsigned long long)out.counts[c.rank],
                       (unsigned long long)in.counts[c.rank]);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, send, out.end, 1);
-    if (st == RG_OK)
-        st = rg__call_check_buffer(&c, recv, in.end, 1);
-    if (st == RG_OK)
-        st = rg__call_check_pairs(&c, send, &out, recv, &in);
+    THEN(rg__call_check_buffer(&c, send, out.end, 1));
+    THEN(rg__call_check_buffer(&c, recv, in.end, 1));
+    THEN(rg__call_check_pairs(&c, send, &out, recv, &in));
     c.start.coll.send_counts = out.counts;
     c.start.coll.send_places = out.places;
     c.start.coll.recv_counts = in.counts;
