@@ -215,82 +215,44 @@ static int64_t to_int64_t(double v)
     return isnan(v) ? 0 : (int64_t)v;
 }
 
-#define SCALE(T, TO)                                                           \
-    do {                                                                       \
-        const T *x = in;                                                       \
-        T *o = out;                                                            \
+/* X(type, T, W, TO): quotients are computed in W, TO makes a T of a double. */
+#define NUMBERS(X)                                                             \
+    X(RG_U8, u8, int, to_uint8_t)                                              \
+    X(RG_I8, i8, int, to_int8_t)                                               \
+    X(RG_I32, i32, int64_t, to_int32_t)                                        \
+    X(RG_U32, u32, uint64_t, to_uint32_t)                                      \
+    X(RG_I64, i64, int64_t, to_int64_t)                                        \
+    X(RG_U64, u64, uint64_t, to_uint64_t)                                      \
+    X(RG_F32, f32, float, (float))                                             \
+    X(RG_F64, f64, double, (double))
+
+#define SCALE(type, T, W, TO)                                                  \
+    case type:                                                                 \
         for (size_t i = 0; i < count; i++)                                     \
-            o[i] = TO((double)x[i] * by);                                      \
-    } while (0)
+            ((T *)out)[i] = TO((double)((const T *)in)[i] * by);               \
+        break;
 
 /* out may be in. */
 static void scale(rg_type type, void *out, const void *in, size_t count,
                   double by)
 {
     switch (type) {
-    case RG_U8:
-        SCALE(u8, to_uint8_t);
-        break;
-    case RG_I8:
-        SCALE(i8, to_int8_t);
-        break;
-    case RG_I32:
-        SCALE(i32, to_int32_t);
-        break;
-    case RG_U32:
-        SCALE(u32, to_uint32_t);
-        break;
-    case RG_I64:
-        SCALE(i64, to_int64_t);
-        break;
-    case RG_U64:
-        SCALE(u64, to_uint64_t);
-        break;
-    case RG_F32:
-        SCALE(f32, (float));
-        break;
-    case RG_F64:
-        SCALE(f64, (double));
-        break;
+        NUMBERS(SCALE)
     default: /* halves are widened, and the others not scaled */
         break;
     }
 }
 
-#define DIVIDE(T, W)                                                           \
-    do {                                                                       \
-        T *x = data;                                                           \
+#define DIVIDE(type, T, W, TO)                                                 \
+    case type:                                                                 \
         for (size_t i = 0; i < count; i++)                                     \
-            x[i] = (T)((W)x[i] / (W)n);                                        \
-    } while (0)
+            ((T *)data)[i] = (T)((W)((T *)data)[i] / (W)n);                    \
+        break;
 
 static void divide(rg_type type, void *data, size_t count, int n)
 {
     switch (type) {
-    case RG_U8:
-        DIVIDE(u8, int);
-        break;
-    case RG_I8:
-        DIVIDE(i8, int);
-        break;
-    case RG_I32:
-        DIVIDE(i32, int64_t);
-        break;
-    case RG_U32:
-        DIVIDE(u32, uint64_t);
-        break;
-    case RG_I64:
-        DIVIDE(i64, int64_t);
-        break;
-    case RG_U64:
-        DIVIDE(u64, uint64_t);
-        break;
-    case RG_F32:
-        DIVIDE(f32, float);
-        break;
-    case RG_F64:
-        DIVIDE(f64, double);
-        break;
+        NUMBERS(DIVIDE)
     default:
         break;
     }
@@ -491,47 +453,45 @@ static void neutral_pair(rg_type type, rg_op op, void *to)
                     (char *)to + rg_type_size(of[type].value));
 }
 
+static void put_float(rg_type type, void *to, float v)
+{
+    if (type == RG_F32)
+        memcpy(to, &v, sizeof v);
+    else if (type == RG_F64)
+        memcpy(to, &(double){v}, sizeof(double));
+    else
+        rg__half_narrow(type, to, &v, 1);
+}
+
+static void put_end(rg_type type, unsigned char *to, bool is_least)
+{
+    const bool is_signed = type == RG_I8 || type == RG_I32 || type == RG_I64;
+    const size_t bytes = rg_type_size(type);
+    if (type == RG_BOOL) {
+        to[0] = !is_least;
+        return;
+    }
+    memset(to, is_least ? 0 : 0xff, bytes);
+    if (is_signed) /* the top byte, on a little-endian machine */
+        to[bytes - 1] = is_least ? 0x80 : 0x7f;
+}
+
 static void neutral_element(rg_type type, rg_op op, void *to)
 {
+    const bool is_end = op == RG_MIN || op == RG_MAX, is_max = op == RG_MAX;
+    const bool is_one =
+        op == RG_PROD || op == RG_LAND || (op == RG_BAND && type == RG_BOOL);
     if (rg__type_is_pair(type)) {
         neutral_pair(type, op, to);
         return;
     }
-    const bool is_max = op == RG_MAX,
-               is_signed = type == RG_I8 || type == RG_I32 || type == RG_I64;
-    const size_t bytes = rg_type_size(type);
-    const float infinite = is_max ? -INFINITY : INFINITY;
-    const float one = 1;
-    unsigned char *b = to;
-    memset(b, 0, bytes);
-    if (op == RG_MIN || op == RG_MAX) {
-        if (type == RG_F32)
-            memcpy(b, &infinite, sizeof infinite);
-        else if (type == RG_F64)
-            memcpy(b, &(double){infinite}, sizeof(double));
-        else if (is_half(type))
-            rg__half_narrow(type, b, &infinite, 1);
-        else if (type == RG_BOOL)
-            b[0] = !is_max;
-        else {
-            memset(b, is_max ? 0 : 0xff, bytes);
-            if (is_signed) /* the top byte, on a little-endian machine */
-                b[bytes - 1] = is_max ? 0x80 : 0x7f;
-        }
-    } else if (op == RG_PROD) {
-        if (type == RG_F32)
-            memcpy(b, &one, sizeof one);
-        else if (type == RG_F64)
-            memcpy(b, &(double){1}, sizeof(double));
-        else if (is_half(type))
-            rg__half_narrow(type, b, &one, 1);
-        else
-            b[0] = 1;
-    } else if (op == RG_LAND || (op == RG_BAND && type == RG_BOOL)) {
-        b[0] = 1;
-    } else if (op == RG_BAND) {
-        memset(b, 0xff, bytes);
-    }
+    memset(to, op == RG_BAND && type != RG_BOOL ? 0xff : 0, rg_type_size(type));
+    if (rg__type_is_float(type) && (is_end || op == RG_PROD))
+        put_float(type, to, !is_end ? 1 : is_max ? -INFINITY : INFINITY);
+    else if (is_end)
+        put_end(type, to, is_max);
+    else if (is_one)
+        *(unsigned char *)to = 1;
 }
 
 void rg__neutral(rg_type type, rg_op op, void *data, size_t count)

@@ -60,24 +60,9 @@ int rg_op_has(rg_op op, rg_type type)
         return 0;
     if (rg__type_is_pair(type))
         return op == RG_MINLOC || op == RG_MAXLOC;
-    switch (op) {
-    case RG_SUM:
-    case RG_AVG:
-    case RG_PROD:
-        return type != RG_BOOL;
-    case RG_MIN:
-    case RG_MAX:
+    if (op == RG_MIN || op == RG_MAX)
         return 1;
-    case RG_LAND:
-    case RG_LOR:
-    case RG_LXOR:
-    case RG_BAND:
-    case RG_BOR:
-    case RG_BXOR:
+    if (op >= RG_LAND && op <= RG_BXOR)
         return !rg__type_is_float(type);
-    case RG_MINLOC:
-    case RG_MAXLOC:
-        return 0;
-    }
-    return 0;
+    return (op == RG_SUM || op == RG_AVG || op == RG_PROD) && type != RG_BOOL;
 }

@@ -21,51 +21,27 @@
 
 /* ------------------------------------------------------- what NCCL can do */
 
+/* -1: it has no such type, or op. */
 static int type_of(rg_type type)
 {
-    switch (type) {
-    case RG_I8:
-        return RG__NCCL_Int8;
-    case RG_U8:
-    case RG_BOOL:
-        return RG__NCCL_Uint8;
-    case RG_I32:
-        return RG__NCCL_Int32;
-    case RG_U32:
-        return RG__NCCL_Uint32;
-    case RG_I64:
-        return RG__NCCL_Int64;
-    case RG_U64:
-        return RG__NCCL_Uint64;
-    case RG_F16:
-        return RG__NCCL_Float16;
-    case RG_BF16:
-        return RG__NCCL_Bfloat16;
-    case RG_F32:
-        return RG__NCCL_Float32;
-    case RG_F64:
-        return RG__NCCL_Float64;
-    default:
-        return -1; /* a pair */
-    }
+    static const int types[] = {
+        [RG_I8] = RG__NCCL_Int8,       [RG_U8] = RG__NCCL_Uint8,
+        [RG_BOOL] = RG__NCCL_Uint8,    [RG_I32] = RG__NCCL_Int32,
+        [RG_U32] = RG__NCCL_Uint32,    [RG_I64] = RG__NCCL_Int64,
+        [RG_U64] = RG__NCCL_Uint64,    [RG_F16] = RG__NCCL_Float16,
+        [RG_BF16] = RG__NCCL_Bfloat16, [RG_F32] = RG__NCCL_Float32,
+        [RG_F64] = RG__NCCL_Float64};
+    return rg__type_is_pair(type) ? -1 : types[type];
 }
 
 static int op_of(rg_op op)
 {
-    switch (op) {
-    case RG_SUM:
-        return RG__NCCL_Sum;
-    case RG_AVG:
-        return RG__NCCL_Avg;
-    case RG_MIN:
-        return RG__NCCL_Min;
-    case RG_MAX:
-        return RG__NCCL_Max;
-    case RG_PROD:
-        return RG__NCCL_Prod;
-    default:
-        return -1;
-    }
+    static const int ops[] = {[RG_SUM] = RG__NCCL_Sum,
+                              [RG_AVG] = RG__NCCL_Avg,
+                              [RG_MIN] = RG__NCCL_Min,
+                              [RG_MAX] = RG__NCCL_Max,
+                              [RG_PROD] = RG__NCCL_Prod};
+    return op > RG_PROD ? -1 : ops[op];
 }
 
 static bool reduces(rg__kind kind)
@@ -588,9 +564,7 @@ static rg_status wait_for(rg__device *d, const rg__ticket *t,
             return RG_IN_PROGRESS;
         if (rg__spin(&rg__wait_usual, round))
             continue;
-        const struct timespec pause = {
-            .tv_nsec = now - begun < SOON_NS ? SHORT_NS : LONG_NS};
-        nanosleep(&pause, NULL);
+        rg__sleep_ns(now - begun < SOON_NS ? SHORT_NS : LONG_NS);
     }
 }
 
