@@ -270,17 +270,23 @@ static bool reduce_slice(rg__native *c)
     return true;
 }
 
-rg_status rg__zero_copy_allreduce(rg__native *c)
+/* Where all members' data are read; advance is true when this rank is done. */
+static inline rg_status read_all(rg__native *c, bool (*advance)(rg__native *c))
 {
     if (c->done == 0) {
         const rg_status st = rg__zero_copy_locate_all(c);
         if (st != RG_OK)
             return st;
-        if (!reduce_slice(c))
+        if (!advance(c))
             return RG_IN_PROGRESS;
         post_done(c);
     }
     return end(c);
+}
+
+rg_status rg__zero_copy_allreduce(rg__native *c)
+{
+    return read_all(c, reduce_slice);
 }
 
 /* --------------------------------------------------------------- broadcast */
@@ -330,13 +336,5 @@ static bool gather_piece(rg__native *c)
 
 rg_status rg__zero_copy_allgather(rg__native *c)
 {
-    if (c->done == 0) {
-        const rg_status st = rg__zero_copy_locate_all(c);
-        if (st != RG_OK)
-            return st;
-        if (!gather_piece(c))
-            return RG_IN_PROGRESS;
-        post_done(c);
-    }
-    return end(c);
+    return read_all(c, gather_piece);
 }
