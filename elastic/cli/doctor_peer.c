@@ -64,7 +64,7 @@ static rg_status split(peer *p, const char *text)
         (colon != NULL && (port == 0 || port > 65535 || *rest != '\0' ||
                            colon[1] < '0' || colon[1] > '9')))
         return rg__fail(RG_ERR_INVALID,
-                        "--peer \"%s\" is no host; one looks like h2, "
+                        "--peer \"%s\" is not a host; one looks like h2, "
                         "10.0.0.2:9000 or [fd00::2]:9000",
                         text);
     snprintf(p->name, sizeof p->name, "%.*s", (int)n, host);
@@ -391,7 +391,7 @@ static rg_status check_flags(const rg__settings *s)
 {
     rg__launch launch = {0};
     if (s->job != NULL && !rg__is_name(s->job))
-        return rg__fail(RG_ERR_INVALID, "--job \"%s\" is no name of a job",
+        return rg__fail(RG_ERR_INVALID, "--job \"%s\" is not the name of a job",
                         s->job);
     return s->etcd != NULL ? rg__launch_reach(&launch, s) : RG_OK;
 }

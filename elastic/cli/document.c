@@ -27,7 +27,7 @@ rg_status rg__document_read(char *text, json_t **json_p)
     free(text);
     if (json == NULL)
         return rg__fail(RG_ERR_SYSTEM,
-                        "the agent's answer is no JSON: %s in line %d",
+                        "the agent's answer is not JSON: %s in line %d",
                         error.text, error.line);
     *json_p = json;
     return RG_OK;

@@ -35,7 +35,7 @@ rg_status rg__rundir_record(const rg__rundir *dir, const rg__job_record *r)
     if (text == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "the job's record can't be written: a name in it is "
-                        "no UTF-8");
+                        "not UTF-8");
     const int fd =
         open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     const ssize_t n = (ssize_t)strlen(text);

@@ -192,12 +192,13 @@ static rg_status check_name(const char *flag, const char *setting)
     if (setting == NULL || rg__is_name(setting))
         return RG_OK;
     if (strpbrk(setting, ":,") != NULL && strcmp(flag, "--host") == 0)
-        return rg__fail(RG_ERR_INVALID,
-                        "--host names this host, and \"%s\" is no name; hosts "
-                        "on which workers are started are listed with -H",
-                        setting);
+        return rg__fail(
+            RG_ERR_INVALID,
+            "--host names this host, and \"%s\" is not a name; hosts "
+            "on which workers are started are listed with -H",
+            setting);
     return rg__fail(RG_ERR_INVALID,
-                    "%s \"%s\" is no name: it may have up to %d letters, "
+                    "%s \"%s\" is not a name: that may have up to %d letters, "
                     "digits, dots, dashes and underscores, and begins with a "
                     "letter or digit",
                     flag, setting, RG__NAME_MAX - 1);

@@ -80,10 +80,11 @@ rg_status rg__listen_read(const char *text, rg__listen *listen_p)
     snprintf(copy, sizeof copy, "%s", text);
     if (strlen(text) >= sizeof copy || !split(copy, &host, &port) ||
         !resolve(host, port, &listen))
-        return rg__fail(RG_ERR_INVALID,
-                        "--etcd-listen \"%s\" is no address; one looks like "
-                        "10.0.0.1, 10.0.0.1:2379 or [fd00::1]:2379",
-                        text);
+        return rg__fail(
+            RG_ERR_INVALID,
+            "--etcd-listen \"%s\" is not an address; one looks like "
+            "10.0.0.1, 10.0.0.1:2379 or [fd00::1]:2379",
+            text);
     if (is_any(&listen))
         return rg__fail(RG_ERR_INVALID,
                         "--etcd-listen %s is every address of this host; name "
@@ -141,7 +142,7 @@ rg_status rg__listen_url(const rg__listen *listen, char url[RG__LISTEN_URL_MAX])
         return RG_OK;
     if (cause == EADDRNOTAVAIL)
         return rg__fail(RG_ERR_INVALID,
-                        "%s is no address of this host; `ip address` lists "
+                        "%s is not an address of this host; `ip address` lists "
                         "them (--etcd-listen)",
                         host);
     if (cause == EADDRINUSE)

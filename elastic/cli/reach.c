@@ -83,7 +83,7 @@ static rg_status check_hash(const rg__launch *l, const rg__settings *s)
         return RG_OK;
     if (l->cacert[0] == '\0')
         return rg__fail(RG_ERR_INVALID,
-                        "--etcd-ca-hash %s is the hash of no file; give that "
+                        "--etcd-ca-hash %s has no file to check; give one "
                         "with --etcd-invitation or --etcd-cacert",
                         s->etcd_ca_hash);
     return rg__certs_check(l->cacert, s->etcd_ca_hash);

@@ -115,7 +115,7 @@ static rg_status make_private_dir(const char *path)
                         path, strerror(errno));
     if (lstat(path, &at) != 0 || !S_ISDIR(at.st_mode))
         return rg__fail(RG_ERR_SYSTEM,
-                        "the run directory %s is no directory; remove it or "
+                        "the run directory %s is not a directory; remove it or "
                         "set REGROUP_RUN_DIR",
                         path);
     if (at.st_uid != geteuid())
@@ -422,10 +422,11 @@ static rg_status take_locks(rg__rundir *dir, bool owns_job)
     snprintf(name, sizeof name, "agent-%s.lock", dir->host);
     const bool alive = rg__rundir_is_alive(dir->path);
     if (!alive && !any_name(dir->path, is_lock_here) && rmdir(dir->path) != 0)
-        return rg__fail(RG_ERR_INVALID,
-                        "%s is in the way: it is no run directory of a job; "
-                        "remove it or give another --job",
-                        dir->path);
+        return rg__fail(
+            RG_ERR_INVALID,
+            "%s is in the way: it is not the run directory of a job; "
+            "remove it or give another --job",
+            dir->path);
     if (alive && owns_job)
         return refuse_second(dir);
     if (alive && rg__rundir_has_agent(dir->path, dir->host))

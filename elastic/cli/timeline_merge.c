@@ -108,7 +108,7 @@ static json_t *next_event(trace *t)
     json_t *event = json_loadb(t->line, n, 0, NULL);
     if (!json_is_object(event)) {
         json_decref(event);
-        t->st = rg__fail(RG_ERR_INVALID, "line %llu of %s is no event",
+        t->st = rg__fail(RG_ERR_INVALID, "line %llu of %s is not an event",
                          (unsigned long long)t->lines + 1, t->path);
         return NULL;
     }

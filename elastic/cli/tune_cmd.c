@@ -21,6 +21,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/shm.h"
+#include "sdk/transport/native/native.h"
 
 #define RANKS   2
 #define ROUNDS  5 /* of each way in a turn; odd */

@@ -58,11 +58,12 @@ static rg_status check_socket(const char *url, const char *path)
     const struct sockaddr_un *const address = NULL;
     if (path[0] == '/' && strlen(path) < sizeof address->sun_path)
         return RG_OK;
-    return rg__fail(RG_ERR_INVALID,
-                    "\"%s\" is no etcd endpoint; that of a socket looks like "
-                    "unix:///run/etcd/socket, and its path has at most %zu "
-                    "characters",
-                    url, sizeof address->sun_path - 1);
+    return rg__fail(
+        RG_ERR_INVALID,
+        "\"%s\" is not an etcd endpoint; that of a socket looks like "
+        "unix:///run/etcd/socket, and its path has at most %zu "
+        "characters",
+        url, sizeof address->sun_path - 1);
 }
 
 static rg_status check_endpoint(const char *url)
@@ -77,7 +78,7 @@ static rg_status check_endpoint(const char *url)
     if ((!has_tls(url) && strncmp(url, "http://", n) != 0) || url[n] == '\0' ||
         url[n] == ':' || strpbrk(url + n, "/?#@ ") != NULL)
         return rg__fail(RG_ERR_INVALID,
-                        "\"%s\" is no etcd endpoint; one looks like "
+                        "\"%s\" is not an etcd endpoint; one looks like "
                         "http://127.0.0.1:2379 or https://etcd.example:2379",
                         url);
     return RG_OK;

@@ -79,7 +79,7 @@ rg_status rg__hosts_add(rg__host_list *list, const char *target, int slots)
 {
     rg__listed_host host = {.slots = slots};
     if (!is_target(target) || !make_name(target, host.name))
-        return rg__fail(RG_ERR_INVALID, "\"%.80s\" is no name of a host",
+        return rg__fail(RG_ERR_INVALID, "\"%.80s\" is not the name of a host",
                         target);
     strcpy(host.target, target);
     for (int i = 0; i < list->n; i++) {
@@ -106,8 +106,8 @@ rg_status rg__hosts_add(rg__host_list *list, const char *target, int slots)
 static rg_status fail_slots(const char *text)
 {
     return rg__fail(RG_ERR_INVALID,
-                    "\"%.40s\" is no number of slots; a host has 1 to %d", text,
-                    RG__HOST_SLOTS_MAX);
+                    "\"%.40s\" is not a number of slots; a host has 1 to %d",
+                    text, RG__HOST_SLOTS_MAX);
 }
 
 /* "h1:4", or "h1" */
@@ -208,10 +208,11 @@ rg_status rg__hosts_add_file(rg__host_list *list, const char *path, int slots)
                       "the hostfile %.200s can't be read: %s (--hostfile)",
                       path, strerror(errno));
     else if (bytes == FILE_BYTES || strlen(text) < bytes)
-        st = rg__fail(RG_ERR_INVALID,
-                      "the hostfile %.200s is no text, or has %d MiB or more; "
-                      "write a host on each line (--hostfile)",
-                      path, FILE_MIB);
+        st = rg__fail(
+            RG_ERR_INVALID,
+            "the hostfile %.200s is not a text, or has %d MiB or more; "
+            "write a host on each line (--hostfile)",
+            path, FILE_MIB);
     if (file != NULL)
         fclose(file);
     snprintf(where, sizeof where, "hostfile %.200s", path);

@@ -276,9 +276,10 @@ static bool read_one(rg__snapshot *snap, const rg__key *key, const rg__kv *kv)
         json_loadb(kv->value, kv->value_bytes, JSON_REJECT_DUPLICATES, &error);
     const bool is_ours = key != NULL && j != NULL && add(snap, key, j, kv);
     if (!is_ours)
-        rg__log(RG__WARN, "member",
-                "etcd key %s holds something that is not ours; ignored",
-                kv->key);
+        rg__log(
+            RG__WARN, "member",
+            "etcd key %s holds something that Regroup did not write; ignored",
+            kv->key);
     json_decref(j);
     return is_ours;
 }

@@ -50,7 +50,8 @@ static void take(rg__source *s, const rg__http_result *result)
     else
         step = s->kind->web->take(s, result, &notice);
     if (step == WEB_AGAIN && s->requests >= REQUESTS_MAX)
-        step = rg__web_fails(s, "it never comes to an answer");
+        step = rg__web_fails(s, "it takes over %d requests to answer",
+                             REQUESTS_MAX);
     switch (step) {
     case WEB_SAYS:
         rg__source_says(s, &notice);

@@ -359,7 +359,7 @@ static rg_status check_head(const rg__checkpoint_source *s, const head *h)
         h->pieces > RG__CHECKPOINT_PIECES || h->files > h->pieces ||
         h->head_bytes != head_bytes_of(h->buffers, h->pieces) ||
         h->head_bytes + sizeof(trailer) > s->bytes)
-        return damaged(s, "its head says what can't be");
+        return damaged(s, "its head holds an impossible value");
     return RG_OK;
 }
 
@@ -483,7 +483,7 @@ static rg_status check_pieces(const rg__checkpoint *c,
     end[0] = c->head_bytes;
     const bool fits = do_files_fit(c) && do_pieces_fit(c, end);
     free(end);
-    return fits ? RG_OK : damaged(s, "its table of pieces is none");
+    return fits ? RG_OK : damaged(s, "its table of pieces is malformed");
 }
 
 static bool is_zero(const unsigned char *bytes, uint64_t n)
@@ -509,7 +509,7 @@ static rg_status read_tables(rg__checkpoint *c, const rg__checkpoint_source *s,
         return damaged(s, "its table of buffers is malformed");
     read_pieces(c, bytes + pieces_at);
     if (!is_zero(bytes + end, c->head_bytes - end))
-        return damaged(s, "its table of pieces is none");
+        return damaged(s, "its table of pieces is malformed");
     return check_pieces(c, s);
 }
 
@@ -527,7 +527,7 @@ static rg_status check_trailer(rg__checkpoint *c,
     if (memcmp(t.magic, TRAILER_MAGIC, sizeof t.magic) != 0 ||
         t.hash != rg__hash_of(&t, offsetof(trailer, hash)) ||
         t.file_bytes != c->file_bytes)
-        return damaged(s, "its trailer is none");
+        return damaged(s, "its trailer is malformed");
     if (t.head_hash != c->head_hash)
         return damaged(s, "its head does not have the hash that its trailer "
                           "has");
@@ -547,7 +547,7 @@ static rg_status read_all(rg__checkpoint *c, const rg__checkpoint_source *s,
     if (st == RG_OK)
         st = check_trailer(c, s, bytes);
     if (st == RG_OK && !is_head_right(c, h))
-        st = damaged(s, "its head says what can't be");
+        st = damaged(s, "its head holds an impossible value");
     if (st == RG_OK)
         st = read_tables(c, s, bytes);
     if (st == RG_OK && h->format != format_of(c))

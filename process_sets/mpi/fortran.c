@@ -1,4 +1,5 @@
 /* The functions of regroup_mpi.h for communicators as Fortran has them. */
+#include "sdk/transport/mpi/mpi_parts.h"
 
 /* The standard's ABI has names of its own for these. */
 #ifdef MPI_ABI

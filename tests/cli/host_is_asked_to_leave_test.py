@@ -57,7 +57,7 @@ def test():
         job.agent("h2")
         until(lambda: workers(job, "h2") == ["door"], 20, "the second host")
         refused(job, ["h3"], 64, "no host h3", "h1, h2")
-        refused(job, ["a/b"], 64, "no name of a host")
+        refused(job, ["a/b"], 64, "not the name of a host")
 
         hosts.ask("kv/put", key=text64(PREFIX + "lead/host/deaf"),
                   value=text64(json.dumps(DEAF)))

@@ -497,7 +497,7 @@ static void refuse_all(void)
         c.op = RG_SUM;
     }
     CHECK_STATUS(allreduce(&c, host_send, host_recv, NULL), RG_ERR_INVALID);
-    if (strstr(rg_last_error(), "no memory of the device") == NULL)
+    if (strstr(rg_last_error(), "not memory of the device") == NULL)
         CHECK_FAIL("host memory: %s", rg_last_error());
 }
 

@@ -102,7 +102,7 @@ def test():
                                 ((files[0], folder), folder),
                                 ((files[0], pipe), pipe),
                                 ((bad,), "line 21 of"),
-                                ((short, late), f"of {late} is no event"),
+                                ((short, late), f"of {late} is not an event"),
                                 ((files[0], bad), "line 21 of")):
                 shown = merge(*words)
                 claim(shown.returncode == 64 and shown.stdout == "" and

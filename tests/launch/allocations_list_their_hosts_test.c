@@ -33,9 +33,9 @@ static const entry slurm[] = {
     {"n[1-20000000000000000000]", "1", "!is not understood"},
     {"n[0000000000000000000000000001-2]", "1(x2)",
      "n0000000000000000000000000001:1 n0000000000000000000000000002:1"},
-    {"n1,,n2", "1(x3)", "!\"\" is no name of a host"},
+    {"n1,,n2", "1(x3)", "!\"\" is not the name of a host"},
     {"n1]", "1", "!\"n1]\" is not understood"},
-    {"-oProxyCommand=x", "1", "!is no name of a host"},
+    {"-oProxyCommand=x", "1", "!is not the name of a host"},
     {"n[1-3]", "1(x2)", "!does not say how many tasks each host has"},
     {"n[1-2]", "1(y2)", "!does not say how many tasks each host has"},
     {"n[1-2]", "x", "!does not say how many tasks each host has"},
@@ -106,7 +106,7 @@ static void pbs_has_a_file(void)
     set("LSB_DJOB_HOSTFILE", NULL);
     set("PBS_NODEFILE", path);
     CHECK(ftruncate(fd, 32 << 20) == 0);
-    check_list("!is no text, or has 16 MiB or more");
+    check_list("!is not a text, or has 16 MiB or more");
     close(fd);
     unlink(path);
     check_list("!the hosts of this allocation (PBS_NODEFILE): the hostfile");
@@ -118,7 +118,7 @@ static void lsf_has_words(void)
     set("LSB_HOSTS", "n1 n2 n1 ");
     check_list("n1:2 n2:1");
     set("LSB_HOSTS", "n1 -x");
-    check_list("!\"-x\" is no name of a host");
+    check_list("!\"-x\" is not the name of a host");
     set("LSB_HOSTS", NULL);
 }
 

@@ -30,7 +30,7 @@ def test():
         job.write("hosts", "h1 slots=2\nh2 slots=1\n")
         job.wait_world(3)
         job.write("hosts", "h1:2\nh2:many\n")
-        said(job, 'output, line 2: "many" is no number of slots')
+        said(job, 'output, line 2: "many" is not a number of slots')
         job.write("hosts", "h2:1\nh3:4\n")
         job.wait_world(4)
         hosts_are(job, "h2", "h3")

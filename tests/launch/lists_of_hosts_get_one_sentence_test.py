@@ -9,10 +9,10 @@ import tempfile
 from house import REGROUP, claim, main
 
 WRONG = [
-    (["-H", "h1:0"], 'h1:0: "0" is no number of slots; a host has 1 to 64'),
-    (["-H", "h1:2,,h2"], '"" is no name of a host'),
-    (["-H", "-oProxyCommand=x"], '"-oProxyCommand=x" is no name of a host'),
-    (["-H", "-lroot@h1"], '"-lroot@h1" is no name of a host'),
+    (["-H", "h1:0"], 'h1:0: "0" is not a number of slots; a host has 1 to 64'),
+    (["-H", "h1:2,,h2"], '"" is not the name of a host'),
+    (["-H", "-oProxyCommand=x"], '"-oProxyCommand=x" is not the name of a host'),
+    (["-H", "-lroot@h1"], '"-lroot@h1" is not the name of a host'),
     (["-H", "h1:40,h1:40"], "host h1 is named with 80 slots in all"),
     (["-H", "launcher"], "a host of the list is called launcher"),
     (["-H", "h1:2", "-n", "3"], "needs 3 workers, but the hosts that are "
@@ -24,7 +24,7 @@ WRONG = [
      "--rsh /no/such/ssh can't reach other hosts: there is no such program"),
     (["--hostfile", "nowhere"], "the hostfile nowhere can't be read: No such"),
     (["--hostfile", "{bad}"], 'bad, line 3: "slot=4" is not understood'),
-    (["--hostfile", "{worse}"], 'worse, line 1: "four" is no number of slots'),
+    (["--hostfile", "{worse}"], 'worse, line 1: "four" is not a number of slots'),
     (["--hostfile", "{none}"], "none names no host"),
     (["--host-discovery-script", "x"], "needs the largest size of the world"),
     (["--host-discovery-script", "x", "-H", "h1", "-n", "1"],

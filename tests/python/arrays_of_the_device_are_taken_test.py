@@ -171,7 +171,7 @@ def check_streams(ctx, device):
     refused(lambda: world.allreduce(sent, out, memory=regroup.HOST),
             regroup.Invalid, "leave memory out")
     refused(lambda: world.allreduce(host, memory=regroup.DEVICE),
-            regroup.Invalid, "no memory of the device")
+            regroup.Invalid, "not memory of the device")
 
 
 def check_dlpack(ctx, device):

@@ -131,7 +131,7 @@ void rg__drain_ask(rg__agent *a, const char *host, uint64_t deadline_ms,
     c->drain.deadline_ms = deadline_ms;
     snprintf(c->drain.host, sizeof c->drain.host, "%s", host);
     if (c->patience == NULL || host[0] == '\0' || strchr(host, '/') != NULL)
-        rg__change_refuse(c, RG_ERR_INVALID, "\"%s\" is no name of a host",
+        rg__change_refuse(c, RG_ERR_INVALID, "\"%s\" is not the name of a host",
                           host);
     else
         rg__change_look(c);

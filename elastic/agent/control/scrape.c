@@ -90,7 +90,7 @@ rg_status rg__scrape_address(const char *text, struct sockaddr_storage *at_p,
         !is_port(port) || getaddrinfo(host, port, &want, &found) != 0)
         return rg__fail(
             RG_ERR_INVALID,
-            "--metrics \"%s\" is no address to listen at; one looks "
+            "--metrics \"%s\" is not an address to listen at; one looks "
             "like 9100, 10.0.0.7:9100 or [fd00::1]:9100, with port "
             "0 for any that is free",
             text);

@@ -36,8 +36,9 @@ int rg__csv_open(const char *path, bool is_first)
         return file;
     else
         rg__fail(RG_ERR_INVALID, "metrics can't be written to %s: %s", path,
-                 errno != 0 ? strerror(errno)
-                            : "it is no CSV of metrics; name another file");
+                 errno != 0
+                     ? strerror(errno)
+                     : "it is not a CSV file of metrics; name another file");
     if (file >= 0)
         close(file);
     return -1;

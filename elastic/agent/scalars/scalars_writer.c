@@ -17,7 +17,7 @@ void rg__sink_append(rg__sink *sink, const char *bytes, size_t n)
         return;
     }
     rg__log(RG__WARN, "agent",
-            "metrics in %s end before the job, since it can't be written any "
+            "metrics in %s end before the job: the file can't be written any "
             "more: %s",
             sink->path, strerror(errno));
     if (sink->file >= 0 && ftruncate(sink->file, sink->end) != 0)

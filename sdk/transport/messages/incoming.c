@@ -273,7 +273,7 @@ static bool on_head(rg__messages *all, rg__lane *lane)
         on_credit(lane);
         return true;
     default:
-        rg__lane_break(lane, "that rank has sent bytes that are no message");
+        rg__lane_break(lane, "that rank has sent bytes that are not a message");
         return true;
     }
 }

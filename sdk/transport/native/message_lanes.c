@@ -52,7 +52,7 @@ static size_t link_get(rg__link *l, char *to, size_t n)
     if (head == NULL)
         return 0;
     if (head->kind != FRAME_MESSAGE) {
-        rg__link_break(l, "it sent a frame that is no message");
+        rg__link_break(l, "it sent a frame that is not a message");
         return 0;
     }
     return rg__link_read(l, to, n);

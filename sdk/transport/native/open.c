@@ -58,7 +58,7 @@ static rg_status check_places(const rg__boot *boot)
     }
     if (local != boot->local_size)
         return rg__fail(RG_ERR_INVALID,
-                        "rank %d can't be the %d. of %d workers of its host",
+                        "rank %d can't be worker %d of the %d on its host",
                         boot->rank, boot->local_rank + 1, boot->local_size);
     return RG_OK;
 }

@@ -351,7 +351,7 @@ rg_status rg__device_check_memory(rg__device *d, const void *p)
         return st;
     const int rc = ask(d, p, RG__CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &ordinal);
     if (rc == RG__CU_ERROR_INVALID_VALUE)
-        return rg__fail(RG_ERR_INVALID, "%p is no memory of the device", p);
+        return rg__fail(RG_ERR_INVALID, "%p is not memory of the device", p);
     if (rc != RG__CU_SUCCESS)
         return fail(d, rc, "memory of the device can't be used");
     if (ordinal == d->ordinal || !is_bound(d, p))

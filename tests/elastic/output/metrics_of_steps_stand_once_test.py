@@ -292,7 +292,7 @@ def test_full_disk():
     os.mkdir(disk)
     job.command = [*MOUNT, disk, *job.command]
     with job:
-        ends = "end before the job, since it can't be written"
+        ends = "end before the job: the file can't be written"
         until(lambda: job.text().count(ends) == 2, 30, "a full disk")
         job.wait_step(job.step() + 20)
         claim(job.text().count(ends) == 2, "once for each")
@@ -312,7 +312,7 @@ def test_files_that_can_not_be_written():
         for flag, name, why in (
                 ("csv", "/no/such/folder/m.csv", "No such file"),
                 ("csv", folder, "Is a directory"),
-                ("csv", other, "it is no CSV of metrics"),
+                ("csv", other, "it is not a CSV file of metrics"),
                 ("tensorboard", other, "Not a directory"),
                 ("tensorboard", "/no/such/folder/b", "No such file")):
             with Job(["-n", "1", f"--metrics-{flag}", name],
