@@ -246,7 +246,7 @@ static bool has_begun(const rg__ack *now, uint64_t generation)
     return false;
 }
 
-/* Its commit may have made way for newer ones since: no host fetches it. */
+/* Newer commits may have replaced its commit since: no host fetches it. */
 static void take_up_decision(rg__agent *a)
 {
     const rg__line *line = rg__view_line(a);
@@ -275,7 +275,7 @@ static bool was_told_to_leave(const rg__slot *s, const rg__proposal *p)
 }
 
 /* The agent before had a reason to end the generation, and was killed before
- * etcd had heard it. Those that left for it would wait forever. */
+ * etcd had heard it. Members that left because of it would wait forever. */
 static void end_what_was_left(rg__agent *a)
 {
     char text[RG__CAUSE_MAX];

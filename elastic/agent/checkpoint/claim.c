@@ -52,7 +52,7 @@ static rg__saved saved_of(const rg__saver *v)
     return saved;
 }
 
-/* The view follows soon; the agent may end before. */
+/* The view shows it soon, but the agent may end before that. */
 static void show_at_once(rg__saver *v)
 {
     rg__saved *saved = &v->a->view.saved;
@@ -79,7 +79,7 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__saver_rest(v);
 }
 
-/* Guarded by the claim: if it is another's by now, that other one is newer. */
+/* Guarded by the claim: a host that has claimed it since has a newer commit. */
 void rg__claim_publish(rg__agent *a)
 {
     rg__saver *v = a->saver;
@@ -143,7 +143,7 @@ void rg__claim_begin(rg__saver *v)
     v->followed = newest_decision(v);
 }
 
-/* NULL: it may be sealed, as far as the view goes. */
+/* NULL: as far as the view shows, it may be sealed. */
 static const char *why_not(const rg__saver *v)
 {
     const rg__agent *a = v->a;

@@ -26,14 +26,14 @@ bool rg__writer_has_others(const rg__writer_task *t)
     return false;
 }
 
-/* What is replicated lies here, too; the host of rank 0 writes it. */
+/* Replicated buffers lie here as well, but the host of rank 0 writes them. */
 static bool is_ours(const rg__writer_task *t, int64_t shard)
 {
     return shard < 0 ? t->is_first : host_of(t, shard) == t->a->id;
 }
 
 static const rg__agent
-    *sorted_agent; /* qsort has no argument for its function */
+    *sorted_agent; /* qsort passes its function no argument */
 
 static int by_name(const void *x, const void *y)
 {
@@ -41,7 +41,7 @@ static int by_name(const void *x, const void *y)
     return strcmp(buffers[*(const int *)x].name, buffers[*(const int *)y].name);
 }
 
-/* All hosts must lay the file out alike, and know only the buffers' names. */
+/* All hosts must lay the file out alike, and share only the buffers' names. */
 static int *order_buffers(const rg__agent *a, bool is_shared)
 {
     int *order = malloc(sizeof *order * ((size_t)a->store->buffers + 1));
@@ -83,8 +83,8 @@ static rg_status add_shards(rg__image *c, int k)
     return st;
 }
 
-/* A vault slot says how long our parts are; the files of other hosts will say
- * it of theirs. */
+/* A vault slot tells the lengths of our parts; the other hosts' files will tell
+ * theirs. */
 static rg_status add_parts(rg__image *c, int k)
 {
     const rg__writer_task *t = c->task;
@@ -114,7 +114,7 @@ static rg_status describe_buffer(rg__image *c, int k)
     return st == RG_OK ? add_piece(c, k, -1, 0, b->bytes) : st;
 }
 
-/* Each other host has a file of its own, numbered as its first piece comes. */
+/* Each other host has a file of its own, in the order of their first pieces. */
 static rg_status give_files(rg__image *c)
 {
     rg__checkpoint *all = &c->checkpoint;
@@ -191,8 +191,8 @@ static rg_status find_room(rg__image *c)
     return st;
 }
 
-/* Parts are as long as in the commit that was asked for, else in any that is
- * here; one whose parts are not is not taken. */
+/* The lengths of parts are taken from the commit that was asked for, else from
+ * any commit that is here; a commit with other lengths is not taken. */
 static int find_measure(const rg__image *c)
 {
     int found = rg__vault_find(c->vault, c->task->wanted);

@@ -27,7 +27,7 @@ static bool is_none(rg__commit_id id)
     return id.generation == 0;
 }
 
-/* No worker here has the gate to the vault open, nor comes to open it. */
+/* No worker here has the gate to the vault open or will open it. */
 static bool is_calm(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
@@ -45,7 +45,7 @@ static bool is_first_host(const rg__agent *a)
     return p != NULL && p->size > 0 && p->member[0].host == a->id;
 }
 
-/* Commit 0 of a job that went on from a checkpoint is that checkpoint. */
+/* Commit 0 of a job that was resumed from a checkpoint is that checkpoint. */
 static bool is_durable(const rg__saver *v, rg__commit_id id)
 {
     const rg__saved *saved = &v->a->view.saved;
@@ -56,7 +56,7 @@ static bool is_durable(const rg__saver *v, rg__commit_id id)
 
 /* ----------------------------------------------------------- rank 0's host */
 
-/* The newest in this vault that was not tried yet; shards: that it has. */
+/* The newest in this vault that was not tried yet; shards: has it any? */
 static rg__commit_id find_newest(const rg__saver *v, uint32_t *shards_p)
 {
     const rg__agent *a = v->a;
@@ -76,13 +76,13 @@ static rg__commit_id find_newest(const rg__saver *v, uint32_t *shards_p)
     return newest;
 }
 
-/* The others learn that nothing more comes. */
+/* Tell the others that nothing more will come. */
 static void publish_end(rg__saver *v)
 {
     rg__saver_publish_error(v, true);
 }
 
-/* Of a job that is done; if it is refused because the view was old, it is sent
+/* For a job that is done; if it is refused because the view was old, it is sent
  * again. */
 void rg__last_tell_end(rg__saver *v)
 {
@@ -120,7 +120,7 @@ void rg__last_is_made(rg__saver *v)
 
 /* ------------------------------------------------------------ another host */
 
-/* A launcher's has no vault, and speaks for all at the end. */
+/* A launcher's agent has no vault, and speaks for all at the end. */
 static bool is_launcher(const rg__agent *a)
 {
     return a->params->slots == 0;

@@ -42,7 +42,7 @@ static void end_late(void *saver_arg);
 
 /* ---------------------------------------------------------------- the state */
 
-/* The next agent goes on with the newest request that is not durable. */
+/* The next agent goes on with the newest request that is not durable yet. */
 static void save_request(const rg__saver *v)
 {
     const rg__save *m = v->has_next ? &v->next : &v->now;
@@ -92,8 +92,8 @@ void rg__saver_hang_up(rg__saver *v)
     v->sock = -1;
 }
 
-/* Both are needed: the writer has ended, and etcd has answered what was asked
- * for it; otherwise the next writer would get that answer. */
+/* It takes both: the writer has ended, and etcd has answered what it was asked
+ * for this checkpoint; otherwise the next writer would get that answer. */
 void rg__saver_rest(rg__saver *v)
 {
     if (v->req != NULL || v->pid != 0 || rg__job_owes(v->a, rg__claim_publish))
@@ -126,7 +126,7 @@ static void end_late(void *saver_arg)
 
 /* ---------------------------------------------------------------- failures */
 
-/* Refused while the view has not seen the last message yet: it is sent
+/* Refused while the view does not show the last message yet; then it is sent
  * again. */
 static void on_told(void *arg, rg_status st, const rg__txn_reply *reply)
 {
@@ -143,7 +143,7 @@ static void publish_error_again(rg__agent *a)
     rg__saver_publish_error(a->saver, a->saver->says_last);
 }
 
-/* For `regroup status` on every host, and for good until one is durable. */
+/* For `regroup status` on every host, until a checkpoint is durable. */
 void rg__saver_publish_error(rg__saver *v, bool is_last)
 {
     rg__agent *a = v->a;
@@ -196,7 +196,7 @@ void rg__saver_lose(rg__saver *v, const char *why)
     rg__saver_hang_up(v);
 }
 
-/* One that waited for another to be written was too late: a newer will come. */
+/* A request that waited for another one came too late; a newer will follow. */
 static void leave_out(rg__saver *v)
 {
     rg__log(RG__INFO, "agent",
@@ -267,7 +267,7 @@ bool rg__saver_order(rg__saver *v, const rg__writer_order *order)
            rg__sock_send(v->sock, order, sizeof *order, NULL, 0) == RG_OK;
 }
 
-/* A writer says how it went before it ends; one that was killed does not. */
+/* A writer reports how it went before it ends, unless it is killed. */
 static void on_writer_end(void *arg, int fd, uint32_t events)
 {
     (void)events;
@@ -344,7 +344,7 @@ static rg_status watch_writer(rg__saver *v)
     return st;
 }
 
-/* The owner of each shard is in the proposal, which is not kept forever. */
+/* The proposal says which rank owns each shard, and is not kept forever. */
 static rg_status check_world(const rg__saver *v)
 {
     const rg__proposal *p =
@@ -411,7 +411,7 @@ void rg__saver_start_next(rg__saver *v)
 
 /* --------------------------------------------------------------- the agent */
 
-/* It is the newest checkpoint of the job's directory already. */
+/* It already is the newest checkpoint of the job's directory. */
 static bool is_durable(const rg__saver *v, const rg__save *m)
 {
     const rg__saved *saved = &v->a->view.saved;

@@ -37,10 +37,10 @@ struct rg__saver {
     int64_t claim_revision; /* of its claim when it began */
     int64_t cur_revision;   /* of all/cur when it claimed */
     rg__writer_word word;   /* what was begun or written */
-    uint64_t followed; /* the newest decision that is known to be of its line */
-    bool is_off;       /* the job went back behind its commit */
-    rg__etcd_req *req; /* on its way: a claim or a publishing */
-    rg__timer *late;   /* the job ends, and so does this */
+    uint64_t followed;      /* the newest decision known to be on its lineage */
+    bool is_off;            /* the job went back behind its commit */
+    rg__etcd_req *req;      /* on its way: a claim or a publishing */
+    rg__timer *late;        /* the job ends, and so does this */
     char error[RG__ERROR_MAX], said[RG__ERROR_MAX];
 
     /* shards */
@@ -53,7 +53,7 @@ struct rg__saver {
 
     /* the end */
     bool is_last;         /* the newest commit is to become a checkpoint */
-    bool says_last;       /* the word that is on its way is the last */
+    bool says_last;       /* the message on its way is the last one */
     bool tells_end;       /* of a job that is done, to its launcher */
     rg__commit_id tried;  /* the newest one that is left, {0, 0}: any */
     rg__commit_id copied; /* by itself, as another host had ordered it */
@@ -67,13 +67,13 @@ struct rg__saver {
 const char *rg__saver_dir(const rg__saver *v);
 void rg__saver_hang_up(rg__saver *v);
 void rg__saver_fail(rg__saver *v, const char *why); /* say it, once */
-/* It can't be written. The host of rank 0 speaks for all. */
+/* It can't be written. The host of rank 0 reports that for all. */
 void rg__saver_lose(rg__saver *v, const char *why);
 /* What was written does not become a checkpoint. */
 void rg__saver_give_up(rg__saver *v, const char *why);
 void rg__saver_rest(rg__saver *v); /* if all is over */
 void rg__saver_start_next(rg__saver *v);
-/* Why there is none; is_last: nor will there be one. */
+/* Why there is no checkpoint; is_last: nor will there be one. */
 void rg__saver_publish_error(rg__saver *v, bool is_last);
 bool rg__saver_order(rg__saver *v, const rg__writer_order *order);
 

@@ -30,7 +30,7 @@ static const rg__proposal *world_of(const rg__saver *v, rg__commit_id id)
 
 /* ------------------------------------------------------- the host of rank 0 */
 
-/* Refused where the view has not seen the last order yet. */
+/* Refused while the view does not show the last order yet. */
 static void on_ordered(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__saver *v = ((rg__agent *)arg)->saver;
@@ -160,7 +160,7 @@ void rg__shares_done(rg__saver *v)
     v->phase = SAVER_PUBLISHING;
 }
 
-/* The host that has ordered it reports that. */
+/* The host that ordered the checkpoint reports that. */
 void rg__shares_failed(rg__saver *v, const char *why)
 {
     rg__log(RG__INFO, "agent", "no shards for a checkpoint: %s", why);
@@ -208,13 +208,13 @@ static bool is_holding(const rg__saver *v, const rg__order *o)
            rg__same_commit(v->now.commit, o->commit);
 }
 
-/* There will be no file; that may be known here before the copy is. */
+/* There will be no file, which this host may know before its copy is made. */
 static bool is_cancelled(const rg__saver *v, const rg__order *o)
 {
     return o->mod_revision != 0 && o->op[0] == '\0' && is_holding(v, o);
 }
 
-/* It was durable before it was asked for here. */
+/* It became durable before a worker here asked for it. */
 static bool is_durable(const rg__saver *v)
 {
     const rg__saved *saved = &v->a->view.saved;

@@ -118,7 +118,7 @@ static int find_commit(const writer *w, rg__commit_id *id_p)
     return found;
 }
 
-/* The same words each time, so that they are said once. */
+/* The same words each time, so that they are logged once. */
 static rg_status too_late(const writer *w, bool was_there)
 {
     if (was_there && !w->is_exact)

@@ -31,7 +31,7 @@ typedef enum rg__writer_kind {
     WRITER_HELD,
     WRITER_SHARED,
     WRITER_FAILED,
-    WRITER_GONE /* failed: the commit is in the vault no more */
+    WRITER_GONE /* failed: the commit is no longer in the vault */
 } rg__writer_kind;
 
 typedef struct rg__writer_word { /* to the agent, one packet */

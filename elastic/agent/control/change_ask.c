@@ -46,7 +46,7 @@ void rg__change_refuse(rg__change_ask *c, rg_status st, const char *format, ...)
                       json_pack("{s:s,s:i}", "error", why, "status", (int)st));
 }
 
-/* It was sent, or the caller hears why not. */
+/* Either it was sent, or the caller is told why not. */
 static void talk(rg__change_ask *c, rg__txn_draft *t, rg__txn_fn fn)
 {
     c->talking = rg__job_send(t, fn, c, NULL);

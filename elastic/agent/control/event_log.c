@@ -203,7 +203,7 @@ void rg__event_log_save(rg__agent *a, const char *text)
         return;
     if (asprintf(&part, "%s.%d", path, (int)getpid()) >= 0 &&
         (!write_text(part, text) || rename(part, path) != 0))
-        unlink(part); /* for people, later; not worth a word */
+        unlink(part); /* it is for people, later; no reason for a warning */
     free(part);
     free(path);
 }

@@ -27,8 +27,8 @@
 #include "sdk/base/sock.h"
 
 #define PATIENCE_NS   (1000 * RG__MS)
-#define SHOW_NS       (300 * RG__MS) /* workers and hosts have so long */
-#define QUESTIONS_MAX 256            /* at once; one more is not answered */
+#define SHOW_NS       (300 * RG__MS) /* that workers and hosts have to answer */
+#define QUESTIONS_MAX 256            /* waiting; others are refused */
 
 struct rg__asked {
     rg__asked *next;
@@ -36,7 +36,7 @@ struct rg__asked {
     int sock;
     rg__wire_type type;
     uint64_t from;     /* a generation, of EVENTS */
-    uint32_t sets_ask; /* that workers have not answered yet, 0: none */
+    uint32_t sets_ask; /* which workers have not answered yet, 0: none */
     json_t *times;     /* of steps, by other hosts; owned */
     rg__etcd_req *reading;
     rg__timer *patience;
@@ -158,7 +158,7 @@ static void ask_what_is_shown(rg__asked *q)
         rg__timer_set(q->patience, SHOW_NS);
 }
 
-/* Answers are sent by timers and etcd only, so no question goes here. */
+/* Only timers and replies of etcd send answers, so no question ends here. */
 void rg__questions_look(rg__agent *a)
 {
     for (rg__asked *q = a->control->questions; q != NULL; q = q->next)
@@ -168,7 +168,7 @@ void rg__questions_look(rg__agent *a)
 
 /* ------------------------------------------------------------------- follow */
 
-/* It says nothing more: it has gone. */
+/* A follower says nothing more, so it has gone. */
 static void on_follower(void *arg, int fd, uint32_t events)
 {
     rg__asked *q = arg;

@@ -138,7 +138,7 @@ static void on_impatient(void *arg)
     drop(arg);
 }
 
-/* A head of text, and behind it what was asked for unless only that was. */
+/* A head of text, followed by what was asked for unless only the head was. */
 static void put_answer(client *c, int code, const char *reason,
                        const char *body, bool is_head)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Bytes behind the head, NULL: it is not whole. Lines may end without \r. */
+/* Bytes after the head, NULL: it is not whole. Lines may end without \r. */
 static const char *find_end(const char *bytes, size_t n)
 {
     for (size_t i = 0; i + 1 < n; i++) {

@@ -7,7 +7,7 @@
 
 #include "elastic/agent/dump/dump.h"
 
-#define FACTOR   1.2 /* so much more than the median is slow, */
+#define FACTOR   1.2 /* slow is what takes so much longer than the median, */
 #define LEAST_MS 0.1 /* and so much */
 
 static void add_part(json_t *by_host, const json_t *part)

@@ -34,7 +34,7 @@ static double ms_before(uint64_t now_ns, uint64_t at_ns)
     return at_ns < now_ns ? (double)((now_ns - at_ns) / RG__MS) : 0;
 }
 
-/* What no terminal should get, and half a letter at the end, is a '?'. */
+/* What no terminal should get, and half a letter at the end, becomes a '?'. */
 static json_t *name_json(const char *name, size_t room)
 {
     char shown[RG__LANE_NAME + 1] = ""; /* as gcc asks under ASan */
@@ -120,8 +120,8 @@ static const rg__half *half_of(const rg__record *record, uint64_t generation)
     return found != 0 && (generation == 0 || found == generation) ? h : NULL;
 }
 
-/* What a worker that has died did last may be in the generation before: it had
- * built the next one, and started nothing there. */
+/* What a worker did last before it died may belong to the generation before: it
+ * had built the next one, and started nothing in it. */
 static const rg__half *last_half(const rg__record *record)
 {
     const rg__half *now = half_of(record, 0);
@@ -132,8 +132,8 @@ static const rg__half *last_half(const rg__record *record)
                                                                       : now;
 }
 
-/* The worker may overwrite notes while they are copied. Such notes are left
- * out: each would be halves of two operations. */
+/* The worker may overwrite notes while they are copied. Those are left out:
+ * each would be halves of two operations. */
 static rg__half *copy_of(const rg__half *from)
 {
     rg__half *copy = malloc(sizeof *copy);

@@ -79,7 +79,7 @@ static bool has_ended(look *l)
     return l->tool <= 0;
 }
 
-/* A tool that is killed lets its process go on. */
+/* A process is let go when its tool is killed. */
 static void await(look *l, uint64_t deadline_ns)
 {
     while (!has_ended(l) && rg__now_ns() < deadline_ns)
@@ -225,8 +225,8 @@ static off_t size_of(int fd)
     return fstat(fd, &at) == 0 ? at.st_size : 0;
 }
 
-/* It writes all of it from the handler: when nothing comes any more, that was
- * it. */
+/* All of it is written by the handler, so the text ends when nothing more
+ * comes. */
 static char *python_text(pid_t pid)
 {
     int number = 0;

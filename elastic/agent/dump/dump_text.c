@@ -221,7 +221,7 @@ static void find_mismatch(const compared *c, json_t *all)
     }
 }
 
-/* In flight on all of them: the operation itself does not end. */
+/* All have it in flight: the operation itself does not end. */
 static void find_running(const compared *c, json_t *all)
 {
     char ranks[300] = "", words[160];

@@ -52,7 +52,7 @@ void rg__host_part_drop(rg__host_part *p)
         close(p->out);
     }
     if (p->pid > 0) {
-        kill(-p->pid, SIGKILL); /* its tools, too; those let go then */
+        kill(-p->pid, SIGKILL); /* and its tools; they let the workers go */
         rg__reap(p->pid);
         let_go(p->a);
     }
@@ -157,7 +157,7 @@ static bool begin_stacks(rg__host_part *p)
     return rg__loop_watch(p->a->loop, p->out, EPOLLIN, on_output, p) == RG_OK;
 }
 
-/* Of workers that may be in a later generation already they tell nothing. */
+/* Workers that may be in a later generation by now tell nothing about it. */
 static bool may_look(const rg__agent *a, uint64_t generation)
 {
     return generation == 0 || a->acking <= generation;

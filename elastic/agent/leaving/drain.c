@@ -87,7 +87,7 @@ bool rg__drain_is_alone(const rg__agent *a)
 }
 
 /* No change is announced where all ranks begin again: they end with the next
- * commit, and the launch that follows has none here. */
+ * commit, and the launch that follows has no rank here. */
 static void end_launch_at_commit(rg__agent *a)
 {
     if (a->params->is_mpi && a->view.begun != 0 && a->aborted < a->delivered)
@@ -100,8 +100,8 @@ void rg__drain_look(void *agent_arg)
     if (rg__life_is_ending(a) || a->is_done || a->leaving->is_stopping)
         return;
     end_launch_at_commit(a);
-    /* hosts that came before our record said that we drain are known once that
-     * is */
+    /* hosts that joined before our record said that we drain are known once
+     * that record is */
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);
     if (is_last && a->departure.notice_ms == 0 &&
         rg__now_ns() < a->leaving->drain_end_ns && rg__agent_awaits_step(a)) {
@@ -138,7 +138,7 @@ void rg__drain_start(rg__agent *a, uint64_t deadline_ms, const char *why)
     rg__timer_set(a->leaving->drain_timer, 0);
 }
 
-/* A key of a drain that was asked for before this agent was there is old. */
+/* The key of a drain that was asked for before this agent began is old. */
 static void forget_old(rg__agent *a)
 {
     rg__txn_draft t = rg__job_txn(a);

@@ -134,8 +134,8 @@ static void write_end(rg__agent *a)
     rg__agent_send_end(a, &t, write_end);
 }
 
-/* Until SIGKILL: what a program does behind rg_run has no less time than the
- * drain has. */
+/* Until SIGKILL. What a program does after rg_run has at least the time that
+ * the drain has. */
 static uint64_t time_to_end(const rg__agent *a)
 {
     const uint64_t now = rg__now_ns();

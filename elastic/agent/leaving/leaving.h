@@ -8,8 +8,8 @@
 rg_status rg__leaving_create(rg__agent *a); /* and all that is in this room */
 void rg__leaving_destroy(rg__agent *a);
 rg_status rg__end_watch_signals(rg__agent *a);
-/* The launcher asks this host to leave: as SIGTERM, but asked twice is asked
- * once unless it is to be at once. */
+/* The launcher asks this host to leave, as by SIGTERM; but asking twice counts
+ * once, unless the second asks to leave at once. */
 void rg__end_asked(rg__agent *a, bool at_once);
 /* The job is to be open within that time; 0: it is. */
 void rg__end_bound_opening(rg__agent *a, uint64_t ns);

@@ -20,7 +20,7 @@
 #define PATIENCE_MOST_MS 10000
 #define RESERVE_MS       5000 /* of the time left: to end workers, and to go */
 
-/* The notice that counts: of the host's ends the first. */
+/* The notice that counts: the one that ends the host first. */
 typedef struct due {
     rg__source_view source;
     uint64_t end_ns, begin_ns; /* the host goes; it begins to leave */
@@ -77,8 +77,8 @@ bool rg__notice_stands(const rg__agent *a)
 
 /* ------------------------------------------------------------------- leave */
 
-/* How long the leader waits for other hosts that have a notice: each asks at a
- * moment of its own, and then gets the answer. */
+/* How long the leader waits for other hosts that have a notice: each asks at
+ * its own time, and gets the answer then. */
 static uint64_t patience_ms(const rg__agent *a, uint64_t left_ms)
 {
     uint64_t ms = a->params->notice_every_ms * 3 / 2;

@@ -27,8 +27,8 @@ typedef enum standstill {
     NOT_BEGUN
 } standstill;
 
-/* Its first commit is made, and it does not enter fn before etcd has that on
- * record. Before that it may do anything, as after rg_world_wait. */
+/* Its first commit is made, and it does not enter fn before etcd has recorded
+ * that. Until then the program may do anything, as after rg_world_wait. */
 static bool awaits_record(const rg__agent *a, const rg__worker *w)
 {
     return !rg__view_is_static(a) && w->page != NULL &&
@@ -36,7 +36,7 @@ static bool awaits_record(const rg__agent *a, const rg__worker *w)
            atomic_load(&w->page->begun) == 0;
 }
 
-/* In a generation that was decided, as far as is known here, and not ended. */
+/* In a generation that was decided and, as far as is known here, goes on. */
 static bool is_in_world(const rg__agent *a, const rg__worker *w)
 {
     const bool is_decided = rg__life_takes_over(a) ? w->decided == w->entered

@@ -26,7 +26,7 @@ static bool has_failed(pid_t pid)
     if (file != NULL)
         fclose(file);
     text[n] = '\0';
-    const char *at = strrchr(text, ')'); /* behind the name, whatever that is */
+    const char *at = strrchr(text, ')'); /* after the name */
     if (at == NULL || strncmp(at, ") Z", 3) != 0)
         return false;
     at += 2;

@@ -21,7 +21,7 @@ static const device fabrics[] = {{"/sys/class/infiniband", ""},
                                  {"/sys/class/bxi", ""},
                                  {NULL, NULL}};
 
-/* A display of a server's management has no renderD. */
+/* The display of a server's management processor has no renderD. */
 static const device accelerators[] = {{"/dev", "nvidia"},
                                       {"/dev", "kfd"},
                                       {"/dev/dri", "renderD"},

@@ -22,8 +22,8 @@
 #define OMPI_LIBRARIES LIST("libmpi.so.40", "libmpi_mpifh.so.40")
 #define OMPI_COMMANDS  LIST("mpirun.openmpi", "mpirun")
 #define OMPI_NO_FABRIC LIST("OMPI_MCA_pml=^cm,ucx")
-/* It would take its hosts from the allocation that it runs in, and know none
- * of ours: of Slurm, PBS and the like. */
+/* Otherwise it would take its hosts from the allocation that it runs in (Slurm,
+ * PBS and the like), and know none of ours. */
 #define ALLOCATIONS "slurm,tm,pbs,gridengine,lsf,flux,alps,loadleveler"
 
 static const rg__flavour flavours[RG__FLAVOURS] = {
@@ -81,8 +81,8 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .commands = LIST("mpirun.mpich", "mpiexec.hydra", "mpirun"),
      .versions = LIST("HYDRA build details"),
      .flags = LIST("-genvnone", "-launcher", "rsh", "-launcher-exec", "@"),
-     /* On its own host too: what it starts itself there is known to no agent,
-      * and it does not notice that daemon's end while a rank lives. */
+     /* On its own host too: no agent knows what it starts there itself, and it
+      * does not notice that such a daemon ends while a rank lives. */
      .variables = LIST("HYDRA_LAUNCHER_EXTRA_ARGS=" RG__CMD_PROXY,
                        "HYDRA_LAUNCHER_AUTOFORK=0"),
      .hosts = "-hosts",
@@ -105,7 +105,7 @@ const rg__flavour *rg__flavour_at(int i)
     return &flavours[i];
 }
 
-/* Does one of the list begin the text? */
+/* Does the text begin with one of the list? */
 static bool begins(const char *const *list, const char *text)
 {
     for (; *list != NULL; list++)

@@ -27,9 +27,9 @@ typedef struct rg__flavour {
     const char *const *variables; /* NAME=VALUE, for the same */
     const char *const *ulfm; /* flags with which ranks outlive others; NULL: it
                                 can't */
-    const char *hosts; /* behind this word all hosts are listed, in the order of
-                          the ranks; NULL: each run of ranks on a host is a
-                          program of its own, behind its --host */
+    const char *hosts;   /* the hosts are listed after this word, in the order
+                          of the ranks; NULL: each run of ranks on a host is
+                          a program of its own, after its --host */
     bool awaits_daemons; /* a launcher that ends before its daemon has called
                             mpirun has failed */
     bool aborts_by_kill; /* MPI_Abort kills the other ranks before mpirun ends
@@ -53,7 +53,7 @@ unsigned rg__flavours_with(const char *library);
 const rg__flavour *rg__flavour_that_says(const char *text);
 /* Whose mpirun has started this process, by its variables; NULL: none. */
 const rg__flavour *rg__flavour_here(void);
-/* This process's rank, by the variables of whichever MPI; -1: it has none. */
+/* This process's rank, by the variables of any MPI; -1: it has none. */
 int rg__flavour_rank(void);
 /* A variable that an mpirun sets for its processes, and no person does. */
 bool rg__flavours_have_set(const char *variable);

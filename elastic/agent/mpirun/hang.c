@@ -12,7 +12,7 @@
 #include "sdk/base/log.h"
 
 #define LOOK_NS (1000 * RG__MS)
-#define SLOW    10 /* so many times its usual time */
+#define SLOW    10 /* a step may take so many times its usual time */
 
 static bool is_in_world(const rg__agent *a)
 {
@@ -28,7 +28,7 @@ typedef struct steps {
     bool are_awaited;
 } steps;
 
-/* Pages are the ranks', and may be scribbled. */
+/* Pages belong to the ranks, and may hold anything. */
 static steps find_steps(const rg__agent *a, uint64_t now)
 {
     steps s = {0};
@@ -84,7 +84,7 @@ static void look(void *arg)
     rg__agent *a = arg;
     const uint64_t now = rg__now_ns(), hang = a->params->hang_ms * RG__MS;
     steps s = {0};
-    if (a->is_paused) /* its end is a beginning */
+    if (a->is_paused) /* it counts as the end of a step */
         a->launches->world_ns = now;
     if (is_in_world(a))
         s = find_steps(a, now);

@@ -82,8 +82,8 @@ static void end_soon(rg__agent *a)
     rg__timer_set(l->ending, a->params->grace_ms * RG__MS);
 }
 
-/* A rank of the launch is dead, or its MPI: the others may wait for it, those
- * of other hosts too, which learn of it by the end of its world. */
+/* A rank of the launch is dead, or its MPI is. The others may wait for it;
+ * those of other hosts too, which learn of it when its world ends. */
 static void miss(rg__agent *a)
 {
     end_soon(a);
@@ -126,7 +126,7 @@ static void drop_helper(rg__helper *h)
     free(h);
 }
 
-/* Not yet, or no more than that the rank was killed. */
+/* Not yet, or only that the rank was killed. */
 static bool is_unknown(int code)
 {
     return code == 0 || code == 128 + SIGKILL;
@@ -150,7 +150,7 @@ static void take_code(rg__agent *a, int status)
         a->launch.code = code;
 }
 
-/* A shell that a daemon has not replaced says of a signal 128 + its number. */
+/* A shell in front of a daemon reports a signal as 128 + its number. */
 static int how_ended(const rg__helper *h)
 {
     const int status = rg__how_ended(h->pid);
@@ -181,7 +181,7 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0,
                          "%s on host %.63s was ended by signal %d", what,
                          a->params->host, WTERMSIG(status));
-    else /* mpirun's is that of a rank, such as one that calls MPI_Abort */
+    else /* mpirun's code is that of a rank, such as one that calls MPI_Abort */
         rg__launch_broke(a, RG__BROKE_BY_MPI,
                          is_mpirun ? WEXITSTATUS(status) : 0,
                          "%s on host %.63s exited with code %d", what,
@@ -217,7 +217,7 @@ static bool has_input(void)
                      (in.revents & POLLIN) != 0;
 }
 
-/* Once, since it is so for all launches that follow. */
+/* Once, as it is so for all launches that follow. */
 static void tell_of_stdin(rg__agent *a, const rg__mpirun *run)
 {
     struct rg__launches *l = a->launches;
@@ -365,7 +365,7 @@ static pid_t find_spared(const rg__agent *a)
     return h != NULL && has_time && may_know_code(a) ? h->pid : 0;
 }
 
-/* How a rank ends that was recalled counts for nothing. */
+/* How a recalled rank ends counts for nothing. */
 static bool awaits_shim(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
@@ -374,9 +374,9 @@ static bool awaits_shim(const rg__agent *a)
     return false;
 }
 
-/* All of it is killed again and again until nothing is left: a daemon may just
- * have forked. What a shim says of its rank's end is waited for, and no shim
- * that has said it, or need not. */
+/* All of it is killed again and again until nothing is left, since a daemon may
+ * just have forked. A shim that has yet to report its rank's end is waited for;
+ * one that has reported it, or need not, is not. */
 static void sweep(void *arg)
 {
     rg__agent *a = arg;
@@ -533,8 +533,8 @@ void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation)
 
 /* ------------------------------------------------------------------ follow */
 
-/* An agent that takes over knows no helper: what there is of a launch is ended,
- * and the next one begins. */
+/* An agent that takes over knows no helper: it ends what is left of a launch,
+ * and the next launch begins. */
 static void take_over(rg__agent *a)
 {
     struct rg__launches *l = a->launches;

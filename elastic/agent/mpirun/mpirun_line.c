@@ -43,7 +43,7 @@ static void split(words *w, const char *text)
     }
 }
 
-/* Its address, so that nothing has to be resolved; on this host alone there is
+/* Its address, so that no name has to be resolved; a job on this host alone has
  * none. */
 const char *rg__seat_host(const rg__seat *seat)
 {
@@ -82,8 +82,8 @@ static void add_number(words *w, int n)
     add(w, number);
 }
 
-/* An MPI whose programs may each have a host, but which gives ranks to hosts
- * in an order of its own otherwise: its own host first, say. */
+/* For an MPI whose programs may each have a host, but which otherwise gives
+ * ranks to hosts in an order of its own: its own host first, say. */
 static void add_each_run(words *w, const rg__agent *a, const char *ours)
 {
     const rg__mpirun *all = &a->view.mpirun;

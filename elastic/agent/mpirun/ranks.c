@@ -16,7 +16,7 @@ static void answer(int sock, const rg__rank_go *m, const int *fds, int n)
 }
 
 /* The leader's record, and the place of the rank in it, as far as they are
- * known here: the watch may be behind mpirun. */
+ * known here: mpirun may be ahead of our watch. */
 static rg__slot *find_seat(rg__agent *a, const rg__rank *m, rg__rank_go *go)
 {
     const rg__mpirun *run = &a->view.mpirun;

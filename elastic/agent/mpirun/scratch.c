@@ -75,7 +75,7 @@ static void unlock_all(const rg__agent *a)
     }
 }
 
-/* Without one: the MPI's own place. Agents on one machine share it. */
+/* None: the MPI uses its own place. Agents on one machine share it. */
 void rg__scratch_make(const rg__agent *a)
 {
     const rg__flavour_place *places = places_of(a);

@@ -83,9 +83,9 @@ static void add_children(tree *t, int i)
         closedir(threads);
 }
 
-/* Below one supervisor there may be another agent's launch, where the launcher
- * of a job has started an agent on its own host. One that has ended has no
- * variables. */
+/* Another agent's launch may run below the same supervisor, where the launcher
+ * of a job has started an agent on its own host. A process that has ended has
+ * no variables. */
 static bool bears_mark(tree *t, pid_t pid)
 {
     static const char mark[] = RG__ENV_LAUNCH "=";

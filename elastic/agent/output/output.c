@@ -82,7 +82,7 @@ static void name_file(const rg__output *o, const char *what,
              o->who.start, what);
 }
 
-/* Once for each stream; of a reader that has gone away, none. */
+/* Once for each stream; not at all for a reader that has gone away. */
 static void tell_loss(stream *st)
 {
     const bool is_out = st == &st->of->out;
@@ -160,7 +160,7 @@ static size_t write_head(const rg__output *o, char head[HEAD_MAX_BYTES])
     return (size_t)snprintf(head, HEAD_MAX_BYTES, "%s r%s | ", o->name, rank);
 }
 
-/* The first n bytes, and `skip` behind them: a line. */
+/* The first n bytes as a line, with `skip` more that end it. */
 static void print_line(stream *st, const char *line, size_t n, size_t skip)
 {
     char text[RG__SPOOL_TEXT_MAX];
@@ -193,8 +193,8 @@ static bool print_next(stream *st)
     return true;
 }
 
-/* false: stalled. An output that has been within a line lets others go first
- * then. */
+/* false: stalled. An output that has not finished its line then lets others go
+ * first. */
 static bool write_out(stream *st)
 {
     const bool was_within = rg__spool_is_within(st->spool);
@@ -212,7 +212,7 @@ static void end_of_pipe(stream *st)
     st->fd = -1;
 }
 
-/* One read: a program that prints without end would hold up all else. */
+/* One read: a program that prints without end would hold up the others. */
 static void take(stream *st)
 {
     const bool is_closing = st->of->is_closing;
@@ -380,8 +380,8 @@ static rg_status open_stream(rg__output *o, stream *st, int own,
     return st->is_file ? RG_OK : RG_ERR_SYSTEM;
 }
 
-/* A terminal of the worker's own, as wide as ours and no process's controlling
- * one. Bytes come as they were written. */
+/* A terminal of the worker's own, as wide as ours, and not the controlling one
+ * of any process. Bytes come as they were written. */
 static bool make_terminal(int own, int ends[2])
 {
     struct winsize size;
@@ -421,7 +421,7 @@ static rg_status open_pipe(stream *st, int ends[2])
     return rg__loop_watch(st->of->a->loop, st->fd, EPOLLIN, on_readable, st);
 }
 
-/* In the agent's list, where it is found and dropped also when half built. */
+/* In the agent's list, where it is found and dropped even when half built. */
 static rg__output *add_output(rg__agent *a, rg__member_id who)
 {
     rg__output *o = calloc(1, sizeof *o);
@@ -484,8 +484,8 @@ rg_status rg__output_open(rg__slot *s, int out[2], int err[2])
     return RG_OK;
 }
 
-/* Of a terminal the kernel does not say all; what has no end is cut off there.
- */
+/* The kernel does not tell everything about a terminal; a line without an end
+ * is cut off there. */
 static ssize_t bytes_in(int fd)
 {
     int n = 0;

@@ -21,7 +21,7 @@
     4096 /* a pipe that polls writable takes as many at once                   \
           */
 
-/* Behind all that the program has before it, before all that comes. */
+/* Behind all that the program has printed so far, before all that comes. */
 static void note(uint64_t *position, uint64_t value)
 {
     atomic_signal_fence(memory_order_seq_cst);

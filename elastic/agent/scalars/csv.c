@@ -67,7 +67,7 @@ void rg__csv_cut(rg__sink *csv, uint64_t from)
         rg__sink_append(csv, "", 0);
 }
 
-/* No digit more than it takes to read the same number again. */
+/* With no more digits than it takes to read the same number again. */
 static int put_number(char *to, size_t room, double value)
 {
     int n = 0;

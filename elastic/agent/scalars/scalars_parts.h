@@ -7,7 +7,7 @@
 #include "elastic/agent/scalars/scalars.h"
 
 /* The process that writes. A message is the scalars of a step, or one with
- * count 0: steps behind that of its `step` are rolled back. */
+ * count 0: steps after that of its `step` are rolled back. */
 typedef struct rg__scalars_out {
     const char *csv_path, *board_path, *host;
     int csv, board; /* the file; the directory; -1: none */
@@ -29,8 +29,7 @@ void rg__sink_append(rg__sink *sink, const char *bytes, size_t n);
 /* csv.c. Open or make it; -1: rg_last_error says why, also of a file that is
  * another one. */
 int rg__csv_open(const char *path, bool is_first);
-/* Let it end where a line of that step, of a later one, or a half one begins.
- */
+/* Cut it where a line of that step or a later one begins, or a half line. */
 void rg__csv_cut(rg__sink *csv, uint64_t from);
 void rg__csv_add(rg__sink *csv, const rg__scalar *row, int n);
 

@@ -35,7 +35,7 @@ static void cut(rg__sink *csv, rg__sink *board, uint64_t from)
         rg__board_cut(board, from);
 }
 
-/* The writer of an agent that was killed may still be at the file. */
+/* The writer of an agent that was killed may still be writing the file. */
 int rg__scalars_write(int sock, const void *arg)
 {
     static rg__scalar row[RG__SCALARS_OF_STEP];

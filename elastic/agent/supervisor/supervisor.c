@@ -55,8 +55,8 @@ typedef struct supervisor {
     bool has_finished; /* the agent was told to end */
 } supervisor;
 
-/* SIGUSR1 is what batch systems send before the time is over. The last two
- * pause the job here and go on with it. */
+/* Batch systems send SIGUSR1 before the time is over. The last two pause the
+ * job here and continue it. */
 static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
                                 SIGUSR1, SIGTSTP, SIGCONT};
 #define FORWARDED (sizeof forwarded / sizeof *forwarded)
@@ -296,8 +296,8 @@ static void note_end(supervisor *s, rg__fdrecord *r, int status)
         rg__sock_send(s->sock, &m, n, NULL, 0);
 }
 
-/* A process that an agent has left to us takes its group along; while it is
- * not reaped, no other group can have its number. */
+/* A process that an agent has left to us takes its group along; no other group
+ * can get its number before it is reaped. */
 static void reap(supervisor *s)
 {
     pid_t pid;
@@ -350,7 +350,7 @@ static int most_ms(const supervisor *s)
     return ms;
 }
 
-/* Once: what the agent makes of it takes its time. */
+/* Once, since it takes the agent a while to act on it. */
 static void finish_if_over(supervisor *s)
 {
     rg__fdrecord_message m = {.what = RG__FDRECORD_FINISH};

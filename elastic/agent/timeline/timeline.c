@@ -81,8 +81,8 @@ static void end_event(rg__timeline *t, const char *at)
     t->held++;
 }
 
-/* What there are thousands of in a second is put together by hand: printf takes
- * several times as long, on the processors of the ranks. */
+/* Events that come by the thousand in a second are put together by hand: printf
+ * takes several times as long, on the processors of the ranks. */
 static inline char *put(char *at, const char *text)
 {
     const size_t n = strlen(text);
@@ -224,8 +224,8 @@ static void add_overlapping(rg__timeline *t, unsigned pid, unsigned thread,
     add_end_of(t, "e", pid, thread, kind, name, to);
 }
 
-/* A set has one collective under way; what waits behind it, and messages,
- * overlap. */
+/* A set has one collective under way; those that wait behind it overlap, and so
+ * do messages. */
 static void add_operation(rg__timeline *t, track *k, unsigned pid,
                           const rg__span *s)
 {
@@ -261,7 +261,7 @@ static void add_slice(rg__timeline *t, unsigned pid, const char *name,
 }
 
 /* Between what it did in Regroup the program computes; the waits of a commit
- * come before the commit itself. */
+ * precede the commit itself. */
 static void add_program(rg__timeline *t, track *k, unsigned pid,
                         const rg__span *s)
 {
@@ -435,7 +435,7 @@ static rg_status start_writer(rg__timeline *t, int file, const char *path)
                             &t->sock, &t->writer);
 }
 
-/* Spans of before are not of this timeline. */
+/* Earlier spans do not belong to this timeline. */
 static void skip_old(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
@@ -494,8 +494,8 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on)
     return RG_OK;
 }
 
-/* A job does not begin without the timeline that it was to have, and does not
- * end for one either. */
+/* A job does not begin without the timeline that it was to have, but does not
+ * end for one. */
 rg_status rg__timeline_open(rg__agent *a)
 {
     if (a->params->timeline == NULL)

@@ -47,8 +47,8 @@ int rg__timeline_file(const char *path, bool goes_on)
     return -1;
 }
 
-/* A piece that the disk has no room for is taken back: the end of before had
- * room. */
+/* A piece that the disk has no room for is taken back: what stood there before
+ * had room. */
 static bool append(int file, const char *path, char *bytes, size_t n)
 {
     const off_t end = lseek(file, 0, SEEK_END) - (off_t)strlen(TAIL);
