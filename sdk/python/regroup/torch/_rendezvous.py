@@ -20,7 +20,6 @@ import os
 import socket
 import typing
 import urllib.parse
-import weakref
 
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
@@ -28,6 +27,7 @@ from torch.distributed import distributed_c10d
 from .._context import Context, current, init
 from .._errors import Invalid, System
 from .._sets import Set
+from ._ddp import Reducer
 from ._group import ProcessGroup
 
 _SCHEME = "regroup"
@@ -53,35 +53,10 @@ def context() -> Context:
 def _leave() -> None:
     """A change has ended the training function: its groups end as well, and
     init_process_group makes the next ones."""
-    for reducer in list(_reducers):
-        if hasattr(reducer, "_remove_autograd_hooks"):
-            reducer._remove_autograd_hooks()
-    _reducers.clear()
+    Reducer.leave()
     if dist.is_initialized():
         dist.destroy_process_group()
     _sets.clear()
-
-
-class _Reducer(dist.Reducer):
-    """DDP's, which is known here: torch 2 may keep it for a while after the
-    function has been left, and it would answer to the gradients of a model
-    that the next DDP has."""
-
-    def __init__(self, *arguments: typing.Any, **named: typing.Any) -> None:
-        super().__init__(*arguments, **named)
-        self._work: typing.Any = None
-        _reducers.add(self)
-
-    def _set_forward_pass_work_handle(self, work: typing.Any,
-                                      is_static: bool) -> None:
-        """Under DDP's join: how many ranks still have data. C++ waits for it
-        and then asks for its future, for which it must still be an object of
-        Python (ProcessGroup)."""
-        self._work = work
-        super()._set_forward_pass_work_handle(work, is_static)
-
-
-_reducers: weakref.WeakSet = weakref.WeakSet()
 
 
 # ----------------------------------------------------------------- store
@@ -188,7 +163,7 @@ def register() -> None:
     more = {"devices": ["cpu", "cuda"]} if "devices" in takes else {}
     dist.Backend.register_backend(_SCHEME, _create, extended_api=True, **more)
     dist.register_rendezvous_handler(_SCHEME, _meet)
-    dist.Reducer = _Reducer  # type: ignore[misc]
+    dist.Reducer = Reducer  # type: ignore[misc]
     distributed_c10d._new_process_group_helper = _making_sets(
         distributed_c10d._new_process_group_helper)
     distributed_c10d._store_based_barrier = _behind_groups(
