@@ -24,6 +24,7 @@ typedef struct rg__settings {
     const char *mpi, *mpirun, *tag;
     uint64_t launch_timeout_ms, hang_ms;
     int spares;
+    bool export_all;
     uint64_t discovery_ms;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t etcd_timeout_ms;

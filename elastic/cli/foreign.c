@@ -56,6 +56,8 @@ static const foreign flags[] = {
     {"map-by", BINDING},
     {"rank-by", BINDING},
     {"mca", TRANSPORT},
+    {"genv*", "your variables reach all hosts; -x NAME=VALUE sets one, and "
+              "--export-all no leaves out what -x does not name"},
     {"gloo", TRANSPORT},
     {"mpi", TRANSPORT},
 };

@@ -150,13 +150,16 @@ static rg_status set_variables(const rg__letter *letter)
     const char *at = NULL, *name, *value;
     clear_settings();
     while (rg__letter_next(letter, &at, &name, &value)) {
-        char *line = strcmp(name, "variable") == 0 ? strdup(value) : NULL;
+        if (strcmp(name, "variable") != 0)
+            continue;
+        char *line = strdup(value);
         char *equals = line != NULL ? strchr(line, '=') : NULL;
-        if (equals != NULL) {
+        if (equals != NULL)
             *equals = '\0';
-            setenv(line, equals + 1, 1);
-        }
+        const bool is_set = equals != NULL && setenv(line, equals + 1, 1) == 0;
         free(line);
+        if (!is_set)
+            return rg__fail(RG_ERR_MEMORY, "no memory for variables");
     }
     const char *directory = rg__letter_find(letter, "directory");
     if (directory == NULL || chdir(directory) == 0)

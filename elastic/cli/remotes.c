@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "elastic/cli/exports.h"
 #include "elastic/cli/find_program.h"
 #include "elastic/launch/allocation.h"
 #include "elastic/launch/route.h"
@@ -115,27 +116,16 @@ static rg_status check_rsh(const rg__remotes *r)
                     word);
 }
 
-/* For workers here; on other hosts the letter does it. */
-static void export_here(const rg__cli *cli)
-{
-    for (int i = 0; i < cli->exports; i++) {
-        char *equals = strchr(cli->exported[i], '=');
-        if (equals == NULL)
-            continue;
-        *equals = '\0';
-        setenv(cli->exported[i], equals + 1, 1);
-        *equals = '=';
-    }
-}
-
 rg_status rg__remotes_read(rg__remotes *r, const rg__cli *cli)
 {
     const rg__settings *s = &cli->settings;
     memset(r, 0, sizeof *r);
     r->has_any = is_listed(s);
     r->rsh = choose_rsh(cli);
-    export_here(cli);
-    rg_status st = r->has_any ? read_lists(r, s) : read_allocation(r, cli);
+    rg_status st = rg__exports_take(cli);
+    if (st != RG_OK)
+        return st;
+    st = r->has_any ? read_lists(r, s) : read_allocation(r, cli);
     if (st == RG_OK && !r->has_any)
         return check_alone(cli->cfg);
     if (st == RG_OK)
@@ -167,7 +157,7 @@ static bool stays_here(const char *name)
     static const char names[] =
         " NP MIN MAX SLOTS SPARES JOB HOST ADVERTISE RUN_DIR CONFIG"
         " HOSTS HOSTFILE HOST_DISCOVERY_SCRIPT DISCOVERY_INTERVAL"
-        " RSH PREFIX REMOTE_PATH SOCKET SLOT LAUNCH LIBRARY"
+        " RSH PREFIX REMOTE_PATH EXPORT_ALL SOCKET SLOT LAUNCH LIBRARY"
         " PEER TIMEOUT INTERVAL OLDER_THAN"
         " ETCD ETCD_BIN ETCD_LISTEN ETCD_USER ETCD_PASSWORD_FILE ETCD_CACERT"
         " ETCD_CERT ETCD_KEY ETCD_CA_HASH ETCD_INVITATION ";
@@ -178,29 +168,28 @@ static bool stays_here(const char *name)
 
 static void write_settings(rg__letter *letter, const rg__cfg *cfg)
 {
-    char line[4096];
     for (size_t i = 0; i < rg__cfg_count(cfg); i++) {
         const rg__cfg_item item = rg__cfg_at(cfg, i);
+        char *line = NULL;
         if (item.origin == RG__CFG_DEFAULT || item.text == NULL ||
             stays_here(item.field->name))
             continue;
-        snprintf(line, sizeof line, "REGROUP_%s=%s", item.field->name,
-                 item.text);
-        rg__letter_add(letter, "variable", line);
-    }
-}
-
-static void write_exports(rg__letter *letter, const rg__cli *cli)
-{
-    for (int i = 0; i < cli->exports; i++) {
-        const char *word = cli->exported[i];
-        char *line = NULL;
-        if (strchr(word, '=') != NULL)
-            rg__letter_add(letter, "variable", word);
-        else if (asprintf(&line, "%s=%s", word, getenv(word)) >= 0)
+        if (asprintf(&line, "REGROUP_%s=%s", item.field->name, item.text) < 0)
+            letter->has_failed = true;
+        else
             rg__letter_add(letter, "variable", line);
         free(line);
     }
+}
+
+/* Where an allocation's srun starts the agents it has brought the variables,
+ * unless the user has told it otherwise. */
+static bool brings_all(const rg__remotes *r, const rg__cli *cli)
+{
+    const rg__cfg_item item =
+        rg__cfg_at(cli->cfg, (size_t)rg__cfg_find(cli->cfg, "EXPORT_ALL"));
+    return cli->settings.export_all &&
+           (r->rsh == cli->settings.rsh || item.origin != RG__CFG_DEFAULT);
 }
 
 static rg_status write_login(rg__letter *letter, const rg__agent_params *p)
@@ -221,9 +210,10 @@ static rg_status write_login(rg__letter *letter, const rg__agent_params *p)
     return st;
 }
 
-static rg_status write_letter(rg__letter *letter, const rg__cli *cli,
+static rg_status write_letter(rg__remotes *r, const rg__cli *cli,
                               const rg__agent_params *p)
 {
+    rg__letter *letter = &r->letter;
     char directory[PATH_MAX], number[16];
     if (getcwd(directory, sizeof directory) == NULL)
         return rg__fail(RG_ERR_SYSTEM, "the working directory is gone: %s",
@@ -235,14 +225,15 @@ static rg_status write_letter(rg__letter *letter, const rg__cli *cli,
     snprintf(number, sizeof number, "%d", p->max);
     rg__letter_add(letter, "max", number);
     write_settings(letter, cli->cfg);
-    write_exports(letter, cli);
+    rg__exports_write(letter, cli, brings_all(r, cli));
     for (int i = 0; i < cli->argc; i++)
         rg__letter_add(letter, "word", cli->argv[i]);
     const rg_status st = write_login(letter, p);
     if (st == RG_OK && letter->has_failed)
         return rg__fail(RG_ERR_MEMORY,
-                        "arguments and environment (-x) for other hosts are "
-                        "over 8 MiB, or there is no memory for them");
+                        "arguments and environment for other hosts are over "
+                        "8 MiB, or there is no memory for them; --export-all "
+                        "no leaves out what -x does not name");
     return st;
 }
 
@@ -289,7 +280,7 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
         p->notice = "none"; /* the job goes on without this machine */
     rg_status st = find_programs(r, s);
     if (st == RG_OK)
-        st = write_letter(&r->letter, cli, p);
+        st = write_letter(r, cli, p);
     if (st != RG_OK)
         return st;
     r->params = (rg__launcher_params){.host = p->host,

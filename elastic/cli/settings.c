@@ -74,6 +74,11 @@ static const rg__cfg_field cli_table[] = {
      "is bin/regroup there; none: at the same place as here"},
     {"REMOTE_PATH", NULL, RG__CFG_TEXT_AT(rg__settings, remote_path),
      "the command `regroup` on other hosts; none: at the same place as here"},
+    {"EXPORT_ALL", "yes", RG__CFG_YES_AT(rg__settings, export_all),
+     "whether agents on other hosts, and so their workers, get your variables, "
+     "but for those of this machine and login (HOME, TMPDIR, SSH_* and the "
+     "like) and of a launcher around; no: only those of -x. Where srun starts "
+     "the agents it passes them on, as it is told to"},
     {"ETCD", NULL, RG__CFG_TEXT_AT(rg__settings, etcd),
      "endpoints of etcd, comma separated, tried in order, as "
      "http://10.0.0.9:2379, https://... or unix:///a/socket/here; `regroup "
@@ -198,7 +203,8 @@ static const rg__cfg_field cli_table[] = {
 #define EXPORT "-x" /* likewise, and may be given again */
 #define EXPORT_DOC                                                             \
     "a variable that the workers on all hosts get, with this value or with "   \
-    "the one that it has here; may be given again"
+    "the one that it has here; NAME* means all whose names begin so; may be "  \
+    "given again"
 
 typedef struct plain {
     const char *name;
@@ -255,6 +261,7 @@ static const flag flags[] = {
     {"PREFIX", "DIR", "run config", {"prefix"}},
     {"REMOTE_PATH", "PATH", "run config", {"remote-path"}},
     {EXPORT, "NAME[=VALUE]", "run", {"x", "export"}},
+    {"EXPORT_ALL", "yes|no", "run config", {"export-all"}},
     {"ETCD", "URL,...", "run agent gc doctor config", {"etcd"}},
     {"ETCD_BIN", "PATH", "run doctor config", {"etcd-bin"}},
     {"ETCD_LISTEN", "IP[:PORT]", "run config", {"etcd-listen"}},
@@ -526,11 +533,6 @@ static rg_status take_export(rg__cli *cli, char *word)
                         "-x %s names no variable; write -x NAME or -x "
                         "NAME=VALUE",
                         word);
-    if (word[n] == '\0' && getenv(word) == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "-x %s: there is no such variable here; set it, or "
-                        "write -x %s=VALUE",
-                        word, word);
     cli->exported[cli->exports++] = word;
     return RG_OK;
 }

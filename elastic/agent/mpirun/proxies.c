@@ -31,13 +31,26 @@ static void answer(int sock, const char *why)
     answer_when(sock, why, false);
 }
 
+/* sh may drop variables that it could not assign, such as functions of bash
+ * (dash does); bash keeps them, and with -p it runs none and reads no file. */
+static bool has_odd_variable(void)
+{
+    static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                               "abcdefghijklmnopqrstuvwxyz_0123456789";
+    char **v = environ;
+    while (*v != NULL && (*v)[strspn(*v, name)] == '=')
+        v++;
+    return *v != NULL;
+}
+
 /* "": it has begun. */
 static void start(rg__agent *a, uint64_t launch, const char *line,
                   char why[RG__TEXT_MAX])
 {
-    char shell[] = "/bin/sh", flag[] = "-c";
+    static char sh[] = "/bin/sh", bash[] = "/bin/bash", c[] = "-c", pc[] = "-pc";
+    const bool is_bash = has_odd_variable() && access(bash, X_OK) == 0;
     char *words = strdup(line);
-    char *const argv[] = {shell, flag, words, NULL};
+    char *const argv[] = {is_bash ? bash : sh, is_bash ? pc : c, words, NULL};
     why[0] = '\0';
     if (launch != a->launches->number || a->launches->is_over)
         snprintf(why, RG__TEXT_MAX, "launch %llu is over on host %.63s",
