@@ -8,6 +8,11 @@
 #define RG_ELASTIC_GOODBYE_H
 
 #include "elastic/cli/store.h"
+#include "elastic/launch/host_launcher.h"
+
+/* Where a host of the job is, by the answer of an etcd; a wait of 2 s. */
+rg__host_place rg__place_of(const rg__etcd_params *params, const char *job,
+                            const char *host);
 
 /* host: ours, which has ended. A host that is still there after that time is
  * named in a warning. */

@@ -261,9 +261,12 @@ static rg_status find_programs(rg__remotes *r, const rg__settings *s)
                                     "--remote-path or --prefix is too long");
 }
 
-void rg__remotes_on_turn(rg__remotes *r, int (*turn)(void *arg), void *arg)
+void rg__remotes_on_wait(rg__remotes *r, int (*turn)(void *arg),
+                         rg__host_place (*place)(void *arg, const char *host),
+                         void *arg)
 {
     r->params.turn = turn;
+    r->params.place = place;
     r->params.arg = arg;
 }
 
@@ -298,6 +301,7 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
                                           p->checkpoint_dir != NULL &&
                                           p->checkpoint_on_stop,
                                       .turn = r->params.turn,
+                                      .place = r->params.place,
                                       .arg = r->params.arg};
     return rg__launcher_create(&r->params, &r->launcher);
 }

@@ -18,6 +18,7 @@ typedef struct job_run {
     rg__rundir dir;
     rg__private_etcd etcd;
     rg__remotes remotes;
+    const rg__settings *settings;
     sigset_t before; /* the mask of signals */
 } job_run;
 
@@ -50,6 +51,16 @@ static int keep_etcd(void *arg)
         waitpid(run->etcd.pid, &status, WNOHANG) == run->etcd.pid)
         on_ended(run, run->etcd.pid, status);
     return rg__private_etcd_keep(&run->etcd);
+}
+
+static rg__host_place place_of(void *arg, const char *host)
+{
+    const job_run *run = arg;
+    const rg__etcd_params params =
+        run->etcd.endpoint[0] != '\0'
+            ? rg__private_etcd_params(&run->etcd)
+            : rg__launch_etcd(&run->launch, run->settings);
+    return rg__place_of(&params, run->launch.job, host);
 }
 
 static int on_turn(void *arg)
@@ -123,7 +134,7 @@ static int run_job(job_run *run, const rg__cli *cli)
     rg_status st = rg__rundir_record(&run->dir, &record);
     if (st == RG_OK && cli->settings.etcd_listen != NULL)
         st = rg__invite(&run->etcd, &run->launch, cli);
-    rg__remotes_on_turn(&run->remotes, keep_etcd, run);
+    rg__remotes_on_wait(&run->remotes, keep_etcd, place_of, run);
     if (st == RG_OK)
         st = rg__remotes_prepare(&run->remotes, cli, &params);
     if (st != RG_OK)
@@ -139,6 +150,7 @@ int rg__cmd_run(rg__cli *cli)
 {
     job_run run = {.dir = {.job_lock = -1, .host_lock = -1}};
     int code;
+    run.settings = &cli->settings;
     rg__supervisor_calm();
     block_signals(&run);
     const rg_status st = prepare(&run, cli);

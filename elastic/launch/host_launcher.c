@@ -29,6 +29,8 @@
 #define SILENT_NS      (5000 * RG__MS)  /* then its silence is reported */
 #define ANSWER_NS      (10000 * RG__MS) /* the least for a first answer */
 #define UNREACHED_NS   (1000 * RG__MS)  /* to hear that it is over */
+#define LOOK_NS        (1000 * RG__MS)  /* whether a host is still there */
+#define ABSENT_NS      (10000 * RG__MS) /* then it is not waited for */
 
 typedef enum host_state { IDLE, RUNNING, RESTING, LEAVING, OVER } host_state;
 
@@ -48,7 +50,8 @@ typedef struct host {
     int quick_deaths;            /* of them, those of an agent */
     uint64_t first_ns;           /* when it was tried first; 0: never */
     uint64_t started_ns, due_ns, ended_ns;
-    int code; /* how its agent ended last */
+    uint64_t absent_ns; /* etcd does not have it since; 0: it does */
+    int code;           /* how its agent ended last */
 } host;
 
 struct rg__launcher {
@@ -630,21 +633,62 @@ static void name_remaining_ranks(const rg__launcher *l)
 static void name_working_ranks(const rg__launcher *l)
 {
     for (const host *h = l->first; h != NULL; h = h->next)
-        if (is_reached(h))
+        if (is_reached(h) && h->absent_ns == 0)
             rg__say("the job is done; waiting for what its program still does "
                     "on host %s (a signal ends it)",
                     h->listed.name);
+}
+
+/* What it would still report is not known, as after a broken connection. */
+static void stop_waiting(host *h, bool was_member, int *code_p)
+{
+    if (was_member)
+        rg__say("host %s has been cut off, or has died, since the job is done, "
+                "and is not waited for; what its program still did is not "
+                "known, so this command ends with code %d",
+                h->listed.name, UNREACHED);
+    else
+        rg__say("host %s has been lost before the job was done, and is not "
+                "waited for",
+                h->listed.name);
+    if (was_member && *code_p == 0)
+        *code_p = UNREACHED;
+    h->state = LEAVING;
+    kill(h->pid, SIGKILL);
+}
+
+/* A connection can outlive its host without a word. */
+static void look_for_hosts(const rg__launcher *l, int *code_p)
+{
+    const uint64_t now = rg__now_ns();
+    for (host *h = l->first; h != NULL; h = h->next) {
+        if (!is_reached(h) || h->state == LEAVING)
+            continue;
+        const rg__host_place place =
+            l->params->place(l->params->arg, h->listed.name);
+        if (place == RG__PLACE_UNKNOWN || place == RG__PLACE_HERE)
+            h->absent_ns = 0;
+        else if (h->absent_ns == 0)
+            h->absent_ns = now;
+        else if (now - h->absent_ns >= ABSENT_NS)
+            stop_waiting(h, place == RG__PLACE_LOST, code_p);
+    }
 }
 
 /* The job is done: as on one host, what follows rg_run has all the time that it
  * takes. */
 static int wait_for_programs(rg__launcher *l, int *code_p)
 {
+    const uint64_t begin_ns = rg__now_ns();
+    bool is_said = false;
+    int how;
     take_early_codes(l, code_p);
-    int how = wait_all(l, is_reached, FINISH_NS, code_p);
-    if (how == TOO_LATE) {
+    while ((how = wait_all(l, is_reached, LOOK_NS, code_p)) == TOO_LATE) {
+        look_for_hosts(l, code_p);
+        if (is_said || rg__now_ns() - begin_ns < FINISH_NS)
+            continue;
+        is_said = true;
         name_working_ranks(l);
-        how = wait_all(l, is_reached, 0, code_p);
     }
     return how;
 }

@@ -21,6 +21,14 @@
 #include "elastic/launch/discover.h"
 #include "elastic/launch/letter.h"
 
+/* Of a host when the job is done, as etcd has it. */
+typedef enum rg__host_place {
+    RG__PLACE_UNKNOWN, /* etcd gives no answer */
+    RG__PLACE_HERE,
+    RG__PLACE_LEFT_OUT, /* not there, nor in the world that has finished */
+    RG__PLACE_LOST      /* not there, and was in that world */
+} rg__host_place;
+
 typedef struct rg__launcher_params {
     const char *host;           /* our own name in the job */
     const char *rsh;            /* a command of the shell */
@@ -39,6 +47,7 @@ typedef struct rg__launcher_params {
      * children that end, and what is due. Returns after how many ms to call it
      * again, -1: never. */
     int (*turn)(void *arg);
+    rg__host_place (*place)(void *arg, const char *host);
     void *arg;
 } rg__launcher_params;
 
@@ -57,7 +66,8 @@ void rg__launcher_ended(rg__launcher *l, pid_t pid, int status);
 bool rg__launcher_is_over(rg__launcher *l, int *code_p, const char **why_p);
 
 /* The job is over here, with this code. 0, it is done: wait until the others
- * have ended, however long their programs take; else for a while. Then ask
+ * have ended, however long their programs take, or etcd has not had them for
+ * 10 s; else for a while. Then ask
  * them, then kill; a signal hurries. Returns the code, or where that is 0 the
  * first of a host that is not, or that of the signal. */
 int rg__launcher_finish(rg__launcher *l, int code);

@@ -47,7 +47,8 @@ static bool has_odd_variable(void)
 static void start(rg__agent *a, uint64_t launch, const char *line,
                   char why[RG__TEXT_MAX])
 {
-    static char sh[] = "/bin/sh", bash[] = "/bin/bash", c[] = "-c", pc[] = "-pc";
+    static char sh[] = "/bin/sh", bash[] = "/bin/bash", c[] = "-c",
+                pc[] = "-pc";
     const bool is_bash = has_odd_variable() && access(bash, X_OK) == 0;
     char *words = strdup(line);
     char *const argv[] = {is_bash ? bash : sh, is_bash ? pc : c, words, NULL};
