@@ -152,6 +152,18 @@ rg_status rg__call_begin_rooted(rg__call *c, const char *what, rg_set *set,
 
 /* ----------------------------------------------------------------- buffers */
 
+rg_status rg__call_check_host(const char *what, const void *p)
+{
+    return !rg__device_owns(p)
+               ? RG_OK
+               : rg__fail(RG_ERR_INVALID,
+                          "%s on host memory got memory of a device, %p; open "
+                          "the device (rg_device_open) and set memory to "
+                          "RG_DEVICE where the call has params, or pass host "
+                          "memory",
+                          what, p);
+}
+
 rg_status rg__call_check_buffer(const rg__call *c, const void *p,
                                 uint64_t count, int copies)
 {
@@ -164,9 +176,11 @@ rg_status rg__call_check_buffer(const rg__call *c, const void *p,
         return rg__fail(RG_ERR_INVALID,
                         "%s of %llu elements is more than memory holds",
                         c->what, (unsigned long long)count);
-    return bytes == 0 || c->params.memory != RG_DEVICE
-               ? RG_OK
-               : rg__set_check_memory(c->set, c->what, p);
+    if (bytes == 0)
+        return RG_OK;
+    if (c->params.memory == RG_DEVICE)
+        return rg__set_check_memory(c->set, c->what, p);
+    return rg__call_check_host(c->what, p);
 }
 
 static bool overlap(const char *a, uint64_t a_bytes, const char *b,

@@ -46,6 +46,9 @@ rg_status rg__call_end(rg__call *c, rg_status st, rg_req **req_p);
 
 /* ------------------------------------------------------------------ buffers */
 
+/* Memory of a device would end the process at the first access. */
+rg_status rg__call_check_host(const char *what, const void *p);
+
 /* Elements at p, `copies` times `count` of them, which this rank sends or gets.
  */
 rg_status rg__call_check_buffer(const rg__call *c, const void *p,

@@ -24,8 +24,13 @@ rg_status rg__state_await_device(const rg_state *state)
 rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
                                  rg_memory memory)
 {
-    if (memory == RG_HOST || data == NULL)
+    if (data == NULL || (memory == RG_HOST && !rg__device_owns(data)))
         return RG_OK;
+    if (memory == RG_HOST)
+        return rg__fail(RG_ERR_INVALID,
+                        "%p is memory of a device; register it with memory = "
+                        "RG_DEVICE, after rg_device_open",
+                        data);
     if (memory != RG_DEVICE)
         return rg__fail(RG_ERR_INVALID,
                         "there is no memory %d; use RG_HOST or RG_DEVICE",

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "process_sets/call.h"
 #include "process_sets/reducer/reducer.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/half.h"
@@ -335,5 +336,6 @@ rg_status rg_adasum(rg_set *set, void *data, uint64_t count, rg_type type)
     if (set == NULL || (data == NULL && count > 0) || !rg__type_is_float(type))
         return rg__fail(RG_ERR_INVALID,
                         "rg_adasum needs a set, data, and a type of floats");
-    return rg__adasum(set, &v, 1, 0);
+    const rg_status st = rg__call_check_host("adasum", data);
+    return st == RG_OK ? rg__adasum(set, &v, 1, 0) : st;
 }

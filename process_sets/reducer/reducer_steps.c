@@ -11,6 +11,7 @@
 #include "sdk/base/hash.h"
 #include "sdk/base/log.h"
 #include "sdk/base/params.h"
+#include "sdk/transport/nccl/nccl.h"
 
 #define OTHERS_MAX 8 /* steps in another order make it the plan */
 
@@ -109,6 +110,12 @@ rg_status rg_reducer_add(rg_reducer *r, const char *name, void *data,
                         "tensor \"%s\" can't be added: the reducer has placed "
                         "its tensors; add all before the first step, and "
                         "before rg_reducer_tensor",
+                        name);
+    if (data != NULL && rg__device_owns(data))
+        return rg__fail(RG_ERR_INVALID,
+                        "tensor \"%s\" is in memory of a device, and a reducer "
+                        "takes host memory; reduce it by rg_allreduce_start "
+                        "with memory = RG_DEVICE",
                         name);
     const rg_status st = make_tensor_room(r);
     if (st != RG_OK)

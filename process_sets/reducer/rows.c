@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "process_sets/call.h"
 #include "process_sets/reducer/reducer.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/hash.h"
@@ -168,7 +169,12 @@ rg_status rg_allreduce_rows(rg_set *set, const uint64_t *at, const void *rows,
                         "rg_allreduce_rows needs a set, rows of at least one "
                         "float, their places, RG_SUM or RG_AVG, and a place "
                         "for the result");
-    rg_status st = count_rows(set, &g, n);
+    rg_status st = rg__call_check_host("allreduce_rows", at);
+    if (st == RG_OK)
+        st = rg__call_check_host("allreduce_rows", rows);
+    if (st != RG_OK)
+        return st;
+    st = count_rows(set, &g, n);
     if (st == RG_OK && g.n > 0)
         st = rg__agree_made(set, make_room(&g), "rows", NULL);
     if (st == RG_OK && n > 0) {

@@ -812,7 +812,8 @@ RG_API void rg_reducer_destroy(rg_reducer *reducer);
  * (rg_reducer_tensor). Tensors of at least own_bytes are reduced where they
  * are; smaller ones that live elsewhere are copied to their bucket and back.
  * name is copied, at most 63 bytes. *index_p (may be NULL): 0, 1, 2 ...
- * ERR_INVALID: a step has begun, or the type is no float. */
+ * ERR_INVALID: a step has begun, the type is no float, or data is memory of a
+ * device. */
 RG_API rg_status rg_reducer_add(rg_reducer *reducer, const char *name,
                                 void *data, uint64_t count, rg_type type,
                                 int *index_p);

@@ -330,18 +330,6 @@ static int ask(const rg__device *d, const void *p, int attribute, void *value)
                                           (rg__cu_address)(uintptr_t)p);
 }
 
-/* Managed memory moves between devices, and pinned memory belongs to all. */
-static bool is_bound(const rg__device *d, const void *p)
-{
-    unsigned type = 0, is_managed = 0;
-    return ask(d, p, RG__CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &type) ==
-               RG__CU_SUCCESS &&
-           type == RG__CU_MEMORYTYPE_DEVICE &&
-           ask(d, p, RG__CU_POINTER_ATTRIBUTE_IS_MANAGED, &is_managed) ==
-               RG__CU_SUCCESS &&
-           !is_managed;
-}
-
 /* Memory that the driver does not know at all is the CPU's. */
 rg_status rg__device_check_memory(rg__device *d, const void *p)
 {
@@ -354,7 +342,8 @@ rg_status rg__device_check_memory(rg__device *d, const void *p)
         return rg__fail(RG_ERR_INVALID, "%p is not memory of the device", p);
     if (rc != RG__CU_SUCCESS)
         return fail(d, rc, "memory of the device can't be used");
-    if (ordinal == d->ordinal || !is_bound(d, p))
+    if (ordinal == d->ordinal ||
+        !rg__cuda_is_bound(d->cuda.call.pointer_attribute, p))
         return RG_OK;
     return rg__fail(RG_ERR_INVALID,
                     "%p is memory of device %d, and this process uses device "

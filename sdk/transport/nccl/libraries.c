@@ -131,9 +131,11 @@ rg_status rg__cuda_open(const char *name, rg__cuda_library *cuda_p)
         st = begin_driver(&cuda.call, name);
     if (st == RG_OK)
         st = check_driver(&cuda.call, &cuda.version);
-    if (st == RG_OK)
-        *cuda_p = cuda;
-    return st;
+    if (st != RG_OK)
+        return st;
+    rg__cuda_note(&cuda.call);
+    *cuda_p = cuda;
+    return RG_OK;
 }
 
 /* -------------------------------------------------------------------- NCCL */
