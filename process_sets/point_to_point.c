@@ -83,27 +83,22 @@ rg_status rg_recv_start(rg_set *set, void *data, uint64_t count, rg_type type,
     return start(&s, set, type, params, req_p);
 }
 
-static rg_op_params with_tag(uint64_t tag)
-{
-    return (rg_op_params){.size = sizeof(rg_op_params), .tag = tag};
-}
+#define WITH_TAG(t) (&(rg_op_params){.size = sizeof(rg_op_params), .tag = (t)})
 
 rg_status rg_send(rg_set *set, const void *data, uint64_t count, rg_type type,
                   int peer, uint64_t tag)
 {
-    const rg_op_params params = with_tag(tag);
     rg_req *req = NULL;
     const rg_status st =
-        rg_send_start(set, data, count, type, peer, &params, &req);
+        rg_send_start(set, data, count, type, peer, WITH_TAG(tag), &req);
     return st == RG_OK ? rg_wait(&req, -1) : st;
 }
 
 rg_status rg_recv(rg_set *set, void *data, uint64_t count, rg_type type,
                   int peer, uint64_t tag, uint64_t *count_p)
 {
-    const rg_op_params params = with_tag(tag);
     rg_req *req = NULL;
-    const rg_status st =
-        rg_recv_start(set, data, count, type, peer, count_p, &params, &req);
+    const rg_status st = rg_recv_start(set, data, count, type, peer, count_p,
+                                       WITH_TAG(tag), &req);
     return st == RG_OK ? rg_wait(&req, -1) : st;
 }

@@ -409,14 +409,13 @@ static bool name_newcomer(const look *l, const members *list,
     return false;
 }
 
-static bool name_host(const look *l, bool (*is)(const look *, uint64_t),
-                      const char *what, char cause[RG__CAUSE_MAX])
+static bool name_lost_host(const look *l, char cause[RG__CAUSE_MAX])
 {
     const rg__proposal *p = l->decided;
     for (int i = 0; i < p->host_count; i++)
-        if (is(l, p->host[i].id)) {
-            snprintf(cause, RG__CAUSE_MAX, "host %.63s %s", p->host[i].name,
-                     what);
+        if (is_lost(l, p->host[i].id)) {
+            snprintf(cause, RG__CAUSE_MAX, "host %.63s is lost",
+                     p->host[i].name);
             return true;
         }
     return false;
@@ -447,7 +446,7 @@ static rg__cause_kind find_cause(const look *l, const members *list,
         return RG__KIND_FIRST;
     }
     /* its MPI kills the ranks of the others, which say so sooner */
-    if (l->c->is_mpi && name_host(l, is_lost, "is lost", cause))
+    if (l->c->is_mpi && name_lost_host(l, cause))
         return RG__KIND_HOST;
     const rg__reason *reason = find_reason(l->s, l->decided->generation);
     if (reason == NULL && l->s->cur.phase == RG__GEN_PROPOSED)
@@ -457,7 +456,7 @@ static rg__cause_kind find_cause(const look *l, const members *list,
                  l->s->mpirun.why[0] != '\0' ? l->s->mpirun.why : reason->text);
         return reason->is_death ? RG__KIND_DEATH : RG__KIND_BROKEN;
     }
-    if (name_host(l, is_lost, "is lost", cause))
+    if (name_lost_host(l, cause))
         return RG__KIND_HOST;
     if (name_leaving(l, cause))
         return RG__KIND_DRAIN;

@@ -1,5 +1,7 @@
 #include "sdk/transport/names.h"
 
+#include "sdk/base/record.h"
+
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static const struct {
@@ -25,6 +27,10 @@ static const char *const kinds[RG__COLL_KINDS] = {"?",
 
 const char *rg__kind_name(uint64_t kind)
 {
+    if (kind == RG__OP_SEND)
+        return "send";
+    if (kind == RG__OP_RECV)
+        return "recv";
     return kind < COUNT(kinds) ? kinds[kind] : "?";
 }
 

@@ -15,13 +15,6 @@
 #define OPS_MAX   256 /* of one worker in a dump */
 #define OPS_LEAST 2   /* of one set */
 
-static const char *kind_text(const rg__op_note *note)
-{
-    return note->kind == RG__OP_SEND   ? "send"
-           : note->kind == RG__OP_RECV ? "recv"
-                                       : rg__kind_name(note->kind);
-}
-
 static const char *state_text(const rg__op_note *note)
 {
     return note->state == RG__OP_ENDED   ? "ended"
@@ -51,7 +44,7 @@ static json_t *note_json(const rg__op_note *note, uint64_t now_ns)
 {
     json_t *j = json_pack(
         "{s:I,s:s,s:s,s:s,s:s,s:I,s:i,s:I}", "number", (json_int_t)note->number,
-        "state", state_text(note), "kind", kind_text(note), "type",
+        "state", state_text(note), "kind", rg__kind_name(note->kind), "type",
         rg__type_name(note->type), "op", rg__op_name(note->op), "count",
         (json_int_t)note->count, "peer", (int)note->peer, "started_ms",
         (json_int_t)ms_before(now_ns, note->started_ns));

@@ -178,13 +178,6 @@ static unsigned thread_of(rg__timeline *t, track *k, unsigned pid,
     return thread;
 }
 
-static const char *kind_text(const rg__span *s)
-{
-    return s->kind == RG__OP_SEND   ? "send"
-           : s->kind == RG__OP_RECV ? "recv"
-                                    : rg__kind_name(s->kind);
-}
-
 static char *put_place(char *at, unsigned pid, unsigned thread)
 {
     at = put_number(put(at, ",\"pid\":"), pid);
@@ -230,7 +223,7 @@ static void add_operation(rg__timeline *t, track *k, unsigned pid,
                           const rg__span *s)
 {
     const unsigned thread = thread_of(t, k, pid, s);
-    const char *name = kind_text(s);
+    const char *name = rg__kind_name(s->kind);
     const uint64_t begun = s->begun_ns != 0 ? s->begun_ns : s->queued_ns;
     if (s->kind == RG__OP_SEND || s->kind == RG__OP_RECV) {
         add_overlapping(t, pid, thread, "message", name, s->queued_ns,
