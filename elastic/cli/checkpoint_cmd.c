@@ -12,6 +12,7 @@
 #include "elastic/cli/cli.h"
 #include "elastic/state/checkpoint_dir.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 
 #define WHY_MAX 512
 
@@ -32,12 +33,10 @@ typedef struct list {
 
 static found *add(list *l, const char *dir, const char *name)
 {
-    found *more = realloc(l->item, sizeof *more * (l->count + 1));
-    if (more == NULL)
+    found *f = rg__grow(&l->item, l->count, sizeof *f);
+    if (f == NULL)
         return NULL;
-    l->item = more;
-    found *f = &more[l->count++];
-    *f = (found){0};
+    l->count++;
     snprintf(f->path, sizeof f->path, "%s%s%s", dir, dir[0] ? "/" : "", name);
     return f;
 }

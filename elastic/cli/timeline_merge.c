@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 
 #define HEAD      "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
 #define WORLD     1 /* the thread of set 0 */
@@ -176,12 +177,11 @@ static bool add_knot(shift *s, const window *w)
 {
     if (!isfinite(w->least_us) || !isfinite(w->most_us))
         return true; /* there was nothing in it */
-    knot *more = realloc(s->knot, sizeof *more * (s->n + 1));
-    if (more == NULL)
+    knot *one = rg__grow(&s->knot, s->n, sizeof *one);
+    if (one == NULL)
         return false;
-    s->knot = more;
-    s->knot[s->n++] =
-        (knot){w->from_us + WINDOW_US / 2, (w->least_us + w->most_us) / 2};
+    s->n++;
+    *one = (knot){w->from_us + WINDOW_US / 2, (w->least_us + w->most_us) / 2};
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "elastic/etcd/base64.h"
+#include "sdk/base/grow.h"
 
 json_t *rg__json_parse(const char *text, size_t n)
 {
@@ -153,19 +154,6 @@ void rg__kvs_free(rg__kvs *kvs)
     *kvs = (rg__kvs){0};
 }
 
-static rg__kv *add_place(rg__kvs *kvs)
-{
-    if (kvs->n == kvs->capacity) {
-        const size_t capacity = kvs->capacity == 0 ? 8 : 2 * kvs->capacity;
-        rg__kv *kv = realloc(kvs->kv, capacity * sizeof *kv);
-        if (kv == NULL)
-            return NULL;
-        kvs->kv = kv;
-        kvs->capacity = capacity;
-    }
-    return &kvs->kv[kvs->n];
-}
-
 bool rg__kvs_read(const json_t *range, rg__kvs *kvs)
 {
     json_t *list = NULL, *object = NULL;
@@ -175,7 +163,7 @@ bool rg__kvs_read(const json_t *range, rg__kvs *kvs)
         return false;
     json_array_foreach(list, i, object)
     {
-        rg__kv *kv = add_place(kvs);
+        rg__kv *kv = rg__grow(&kvs->kv, kvs->n, sizeof *kv);
         if (kv == NULL || !read_kv(object, kv))
             return false;
         kvs->n++;

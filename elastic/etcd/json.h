@@ -35,7 +35,7 @@ bool rg__json_fault_read(const json_t *reply, rg__json_fault *fault);
 /* A list of keys that grows; zeroed: empty. */
 typedef struct rg__kvs {
     rg__kv *kv;
-    size_t n, capacity;
+    size_t n;
     int64_t total; /* "count" of the last range read into it */
 } rg__kvs;
 void rg__kvs_free(rg__kvs *kvs);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/grow.h"
+
 /* The place of a key, or where it would stand. */
 static size_t place_of(const rg__kvs *copy, const char *key, bool *is_there_p)
 {
@@ -45,19 +47,6 @@ bool rg__copy_equal(const rg__kvs *a, const rg__kvs *b)
     return true;
 }
 
-static bool make_room(rg__kvs *copy)
-{
-    if (copy->n < copy->capacity)
-        return true;
-    const size_t capacity = 2 * copy->capacity + 8;
-    rg__kv *kv = realloc(copy->kv, capacity * sizeof *kv);
-    if (kv == NULL)
-        return false;
-    copy->kv = kv;
-    copy->capacity = capacity;
-    return true;
-}
-
 bool rg__copy_put(rg__kvs *copy, rg__kv *kv)
 {
     bool is_there = false;
@@ -65,7 +54,7 @@ bool rg__copy_put(rg__kvs *copy, rg__kv *kv)
     if (is_there) {
         rg__kv_free(&copy->kv[at]);
     } else {
-        if (!make_room(copy))
+        if (rg__grow(&copy->kv, copy->n, sizeof *copy->kv) == NULL)
             return false;
         memmove(&copy->kv[at + 1], &copy->kv[at],
                 (copy->n - at) * sizeof *copy->kv);

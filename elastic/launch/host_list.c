@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/page.h"
 
 #define FILE_MIB   16
@@ -94,12 +95,11 @@ rg_status rg__hosts_add(rg__host_list *list, const char *target, int slots)
         same->slots += slots;
         return RG_OK;
     }
-    rg__listed_host *more =
-        realloc(list->host, (size_t)(list->n + 1) * sizeof *more);
-    if (more == NULL)
+    rg__listed_host *one = rg__grow(&list->host, (size_t)list->n, sizeof *one);
+    if (one == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a list of hosts");
-    list->host = more;
-    list->host[list->n++] = host;
+    *one = host;
+    list->n++;
     return RG_OK;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/grow.h"
+
 #define MINUTE_NS UINT64_C(60000000000)
 
 /* How long a host is shut out: for the first time, and twice as long each time,
@@ -367,13 +369,13 @@ static rg__shut_out *find_shut_out(const rg__plan_clock *clock, uint64_t host)
 
 static rg__shut_out *make_shut_out(rg__plan_clock *clock, uint64_t host)
 {
-    rg__shut_out *more =
-        realloc(clock->shut_out, sizeof *more * (size_t)(clock->shut_outs + 1));
-    if (more == NULL)
+    rg__shut_out *one =
+        rg__grow(&clock->shut_out, (size_t)clock->shut_outs, sizeof *one);
+    if (one == NULL)
         return NULL; /* it may try again at once */
-    clock->shut_out = more;
-    more[clock->shut_outs] = (rg__shut_out){.host = host};
-    return &more[clock->shut_outs++];
+    one->host = host;
+    clock->shut_outs++;
+    return one;
 }
 
 void rg__shut_out_add(rg__plan_clock *clock, uint64_t host, uint64_t now_ns)

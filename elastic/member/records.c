@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/grow.h"
+
 #define NOTICE_MS_MAX 60000
 
 bool rg__id_read(const json_t *j, uint64_t *id_p)
@@ -373,12 +375,12 @@ bool rg__reason_read(const json_t *j, rg__reason *r)
 
 bool rg__shards_add(rg__shards *shards, uint32_t index)
 {
-    uint32_t *more =
-        realloc(shards->index, sizeof *more * (size_t)(shards->count + 1));
-    if (more == NULL)
+    uint32_t *one =
+        rg__grow(&shards->index, (size_t)shards->count, sizeof *one);
+    if (one == NULL)
         return false;
-    shards->index = more;
-    more[shards->count++] = index;
+    *one = index;
+    shards->count++;
     return true;
 }
 

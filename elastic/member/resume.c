@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 
 bool rg__resume_is_later(rg__commit_id a, rg__commit_id b)
 {
@@ -308,16 +309,16 @@ static rg__fetch_plan *find_copy(rg__line *line, uint64_t to, uint64_t from)
 
 static rg__fetch_plan *add_copy(rg__line *line, uint64_t to, const source *from)
 {
-    rg__fetch_plan *more =
-        realloc(line->copy, sizeof *more * (size_t)(line->copies + 1));
-    if (more == NULL)
+    rg__fetch_plan *one =
+        rg__grow(&line->copy, (size_t)line->copies, sizeof *one);
+    if (one == NULL)
         return NULL;
-    line->copy = more;
-    more[line->copies] = (rg__fetch_plan){.to = to,
-                                          .from = from->ack->id,
-                                          .address = from->address,
-                                          .port = from->port};
-    return &more[line->copies++];
+    *one = (rg__fetch_plan){.to = to,
+                            .from = from->ack->id,
+                            .address = from->address,
+                            .port = from->port};
+    line->copies++;
+    return one;
 }
 
 /* The host that sends a part to that one: a host that sends to it anyway, else

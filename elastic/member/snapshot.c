@@ -4,26 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/grow.h"
 #include "sdk/base/log.h"
-
-/* Room for one more zeroed item behind n; NULL when memory is out. An array has
- * room for a power of two: it is not copied for each of thousands of hosts. */
-static void *grow(void **array, int n, size_t item)
-{
-    char *more = *array;
-    if ((n & (n - 1)) == 0)
-        more = realloc(more, item * (n > 0 ? 2 * (size_t)n : 1));
-    if (more == NULL)
-        return NULL;
-    *array = more;
-    memset(more + item * (size_t)n, 0, item);
-    return more + item * (size_t)n;
-}
 
 static bool add_host(rg__snapshot *s, const char *name, const json_t *j,
                      const rg__kv *kv)
 {
-    rg__host_record *h = grow((void **)&s->host, s->hosts, sizeof *h);
+    rg__host_record *h = rg__grow(&s->host, (size_t)s->hosts, sizeof *h);
     if (h == NULL || !rg__name_copy(h->name, sizeof h->name, name) ||
         !rg__host_read(j, h))
         return false;
@@ -35,7 +22,7 @@ static bool add_host(rg__snapshot *s, const char *name, const json_t *j,
 static bool add_gen(rg__snapshot *s, uint64_t g, const json_t *j,
                     const rg__kv *kv)
 {
-    rg__proposal *p = grow((void **)&s->gen, s->gens, sizeof *p);
+    rg__proposal *p = rg__grow(&s->gen, (size_t)s->gens, sizeof *p);
     if (p == NULL)
         return false;
     p->generation = g;
@@ -51,7 +38,7 @@ static bool add_gen(rg__snapshot *s, uint64_t g, const json_t *j,
 static bool add_reason(rg__snapshot *s, uint64_t g, const char *name,
                        const json_t *j)
 {
-    rg__reason *r = grow((void **)&s->reason, s->reasons, sizeof *r);
+    rg__reason *r = rg__grow(&s->reason, (size_t)s->reasons, sizeof *r);
     if (r == NULL || !rg__name_copy(r->member, sizeof r->member, name) ||
         !rg__reason_read(j, r))
         return false;
@@ -62,7 +49,7 @@ static bool add_reason(rg__snapshot *s, uint64_t g, const char *name,
 
 static bool add_fin(rg__snapshot *s, uint64_t g, const char *name)
 {
-    rg__fin *f = grow((void **)&s->fin, s->fins, sizeof *f);
+    rg__fin *f = rg__grow(&s->fin, (size_t)s->fins, sizeof *f);
     if (f == NULL || !rg__name_copy(f->host, sizeof f->host, name))
         return false;
     f->generation = g;
@@ -73,7 +60,7 @@ static bool add_fin(rg__snapshot *s, uint64_t g, const char *name)
 static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j,
                      const rg__kv *kv)
 {
-    rg__line *l = grow((void **)&s->line, s->lines, sizeof *l);
+    rg__line *l = rg__grow(&s->line, (size_t)s->lines, sizeof *l);
     if (l == NULL)
         return false;
     if (!rg__line_read(j, l)) {
@@ -90,7 +77,7 @@ static bool add_suspicion(rg__snapshot *s, const rg__key *key, const json_t *j,
                           const rg__kv *kv)
 {
     rg__suspicion *one =
-        grow((void **)&s->suspicion, s->suspicions, sizeof *one);
+        rg__grow(&s->suspicion, (size_t)s->suspicions, sizeof *one);
     if (one == NULL)
         return false;
     one->host = key->number;
@@ -111,7 +98,7 @@ static bool add_size(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 
 static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
 {
-    rg__drain *d = grow((void **)&s->drain, s->drains, sizeof *d);
+    rg__drain *d = rg__grow(&s->drain, (size_t)s->drains, sizeof *d);
     if (d == NULL || !rg__name_copy(d->host, sizeof d->host, name) ||
         !rg__drain_read(j, d))
         return false;
@@ -131,7 +118,7 @@ static bool add_mpirun(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 static bool add_claim(rg__snapshot *s, uint64_t where, const json_t *j,
                       const rg__kv *kv)
 {
-    rg__claim *c = grow((void **)&s->claim, s->claims, sizeof *c);
+    rg__claim *c = rg__grow(&s->claim, (size_t)s->claims, sizeof *c);
     if (c == NULL || !rg__claim_read(j, c))
         return false;
     c->where = where;
@@ -151,7 +138,7 @@ static bool add_order(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 
 static bool add_share(rg__snapshot *s, const char *name, const json_t *j)
 {
-    rg__share *one = grow((void **)&s->share, s->shares, sizeof *one);
+    rg__share *one = rg__grow(&s->share, (size_t)s->shares, sizeof *one);
     if (one == NULL || strlen(name) >= sizeof one->host ||
         !rg__share_read(j, one))
         return false;
@@ -291,9 +278,9 @@ static int near(int i, int next, int n)
 }
 
 /* To the end of a list, from another one, where zeros are left. */
-static bool move(void **list, int *n, void *old, size_t bytes)
+static bool move(void *list_p, int *n, void *old, size_t bytes)
 {
-    void *to = grow(list, *n, bytes);
+    void *to = rg__grow(list_p, (size_t)*n, bytes);
     if (to == NULL)
         return false;
     memcpy(to, old, bytes);
@@ -310,7 +297,7 @@ static bool take_proposal(rg__snapshot *snap, rg__snapshot *before, uint64_t g,
         if (old->generation != g || old->mod_revision != mod_revision ||
             old->member == NULL)
             continue;
-        return move((void **)&snap->gen, &snap->gens, old, sizeof *old);
+        return move(&snap->gen, &snap->gens, old, sizeof *old);
     }
     return false;
 }
@@ -322,7 +309,7 @@ static bool take_line(rg__snapshot *snap, rg__snapshot *before, uint64_t g,
         rg__line *old = &before->line[near(i, snap->lines, before->lines)];
         if (old->generation != g || old->mod_revision != mod_revision)
             continue;
-        return move((void **)&snap->line, &snap->lines, old, sizeof *old);
+        return move(&snap->line, &snap->lines, old, sizeof *old);
     }
     return false;
 }
@@ -335,7 +322,7 @@ static bool take_host(rg__snapshot *snap, rg__snapshot *before,
             &before->host[near(i, snap->hosts, before->hosts)];
         if (old->mod_revision != mod_revision || strcmp(old->name, name) != 0)
             continue;
-        return move((void **)&snap->host, &snap->hosts, old, sizeof *old);
+        return move(&snap->host, &snap->hosts, old, sizeof *old);
     }
     return false;
 }
@@ -517,7 +504,7 @@ bool rg__snapshot_add_ack(rg__snapshot *snap, rg__ack *ack)
 {
     rg__ack *to = is_ack_of_other(snap, ack)
                       ? NULL
-                      : grow((void **)&snap->ack, snap->acks, sizeof *to);
+                      : rg__grow(&snap->ack, (size_t)snap->acks, sizeof *to);
     if (to == NULL) {
         rg__ack_free(ack);
         return false;

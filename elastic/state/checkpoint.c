@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/hash.h"
 #include "sdk/base/proof.h"
 
@@ -76,12 +77,10 @@ static uint32_t format_of(const rg__checkpoint *c)
 static rg_status add_buffer(rg__checkpoint *c, const char *name, uint64_t bytes,
                             rg_buffer_kind kind)
 {
-    rg__checkpoint_buffer *more =
-        realloc(c->buffer, sizeof *more * (c->buffers + 1));
-    if (more == NULL)
+    rg__checkpoint_buffer *b = rg__grow(&c->buffer, c->buffers, sizeof *b);
+    if (b == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
-    c->buffer = more;
-    rg__checkpoint_buffer *b = &more[c->buffers++];
+    c->buffers++;
     *b = (rg__checkpoint_buffer){.bytes = bytes, .kind = kind};
     snprintf(b->name, sizeof b->name, "%s", name);
     return RG_OK;
@@ -97,12 +96,11 @@ static rg_status add_piece(rg__checkpoint *c, uint64_t begin, uint64_t end)
                         "a checkpoint has %d pieces at most; register fewer "
                         "sharded buffers",
                         RG__CHECKPOINT_PIECES);
-    rg__checkpoint_piece *more =
-        realloc(c->piece, sizeof *more * (c->pieces + 1));
-    if (more == NULL)
+    rg__checkpoint_piece *p = rg__grow(&c->piece, c->pieces, sizeof *p);
+    if (p == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
-    c->piece = more;
-    more[c->pieces++] = (rg__checkpoint_piece){
+    c->pieces++;
+    *p = (rg__checkpoint_piece){
         .buffer = c->buffers - 1, .begin = begin, .bytes = end - begin};
     return RG_OK;
 }

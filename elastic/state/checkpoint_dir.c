@@ -13,6 +13,7 @@
 
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/hash.h"
 
 #define CHUNK ((size_t)1 << 20)
@@ -63,11 +64,11 @@ static int newest_first(const void *a_p, const void *b_p)
 static rg_status add_name(rg__checkpoint_name **names, size_t *count,
                           const rg__checkpoint_name *name)
 {
-    rg__checkpoint_name *more = realloc(*names, (*count + 1) * sizeof *more);
-    if (more == NULL)
+    rg__checkpoint_name *one = rg__grow(names, *count, sizeof *one);
+    if (one == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a list of checkpoints");
-    *names = more;
-    more[(*count)++] = *name;
+    *one = *name;
+    ++*count;
     return RG_OK;
 }
 

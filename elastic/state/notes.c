@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "process_sets/sets.h"
+#include "sdk/base/grow.h"
 
 /* XXH3 of all replicated memory as 16 hex digits. */
 static void hash_state(const rg_state *state, char hex[17])
@@ -84,11 +85,10 @@ typedef struct set_list {
 static void add_set(void *arg, const rg__set_info *set)
 {
     set_list *list = arg;
-    rg__history_set *more =
-        realloc(list->item, sizeof *more * (size_t)(list->count + 1));
-    if (more == NULL)
+    rg__history_set *one =
+        rg__grow(&list->item, (size_t)list->count, sizeof *one);
+    if (one == NULL)
         return;
-    list->item = more;
     const size_t bytes = sizeof *set->ranks * (size_t)set->n;
     char *name_copy = strdup(set->name);
     int *rank_copy = malloc(bytes + 1);
@@ -98,7 +98,8 @@ static void add_set(void *arg, const rg__set_info *set)
         return;
     }
     memcpy(rank_copy, set->ranks, bytes);
-    more[list->count++] = (rg__history_set){name_copy, rank_copy, set->n};
+    *one = (rg__history_set){name_copy, rank_copy, set->n};
+    list->count++;
 }
 
 static void free_sets(set_list *list)

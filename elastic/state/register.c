@@ -7,6 +7,7 @@
 
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/params.h"
 #include "sdk/base/shm.h"
 
@@ -235,12 +236,10 @@ rg_status rg_state_add(rg_state *state, const char *name, void *data,
     rg_status st = check_add(state, name, data, bytes, params, &own);
     if (st != RG_OK)
         return st;
-    rg__state_buffer *more =
-        realloc(state->buffer, sizeof *more * (size_t)(state->buffers + 1));
-    if (more == NULL)
+    rg__state_buffer *b =
+        rg__grow(&state->buffer, (size_t)state->buffers, sizeof *b);
+    if (b == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s", name);
-    state->buffer = more;
-    rg__state_buffer *b = &more[state->buffers];
     *b = describe(name, data, bytes, &own);
     if (own.memory == RG_DEVICE) {
         b->device = state->ctx->device;

@@ -14,6 +14,7 @@
 #include "process_sets/sets.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/log.h"
 
 static void warn(rg_state *state, const char *why)
@@ -62,11 +63,10 @@ void rg__state_know(rg_state *state, const char *path, uint64_t newest)
 {
     rg__state_dir *dir = find_dir(state, path);
     if (dir == NULL) {
-        dir = realloc(state->dir, sizeof *dir * (size_t)(state->dirs + 1));
+        dir = rg__grow(&state->dir, (size_t)state->dirs, sizeof *dir);
         if (dir == NULL)
             return; /* then nothing is written there */
-        state->dir = dir;
-        dir = &state->dir[state->dirs++];
+        state->dirs++;
         snprintf(dir->path, sizeof dir->path, "%s", path);
     }
     dir->newest = newest;

@@ -20,6 +20,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 
@@ -31,18 +32,12 @@
 static rg_status add_mapping(rg_ctx *ctx, const rg__mapping *m)
 {
     rg__mappings *all = rg__engine_mappings(ctx->engine);
-    if (all->count == all->room) {
-        const int room = all->room * 2 + 8;
-        rg__mapping *item = realloc(all->item, sizeof *item * (size_t)room);
-        if (item != NULL) {
-            all->item = item;
-            all->room = room;
-        }
-    }
-    if (all->count == all->room)
+    rg__mapping *one = rg__grow(&all->item, (size_t)all->count, sizeof *one);
+    if (one == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a list of %d segments",
                         all->count + 1);
-    all->item[all->count++] = *m;
+    *one = *m;
+    all->count++;
     return RG_OK;
 }
 

@@ -59,7 +59,7 @@ struct rg_reducer {
     rg_set *set;
     rg_reducer_params params;
     rg__tensor *tensor; /* owned, as what follows */
-    int n, room;
+    int n;
     bool is_laid_out; /* tensors that live in buckets have their places */
     char *views;      /* memory of those, from rg_alloc; NULL: none */
     char *copies;     /* of all other buckets, likewise */

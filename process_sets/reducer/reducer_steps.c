@@ -8,6 +8,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/hash.h"
 #include "sdk/base/log.h"
 #include "sdk/base/params.h"
@@ -84,19 +85,6 @@ void rg_reducer_destroy(rg_reducer *r)
     free(r);
 }
 
-static rg_status make_tensor_room(rg_reducer *r)
-{
-    if (r->n < r->room)
-        return RG_OK;
-    const int room = 2 * r->room + 16;
-    rg__tensor *more = realloc(r->tensor, (size_t)room * sizeof *more);
-    if (more == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a tensor");
-    r->tensor = more;
-    r->room = room;
-    return RG_OK;
-}
-
 rg_status rg_reducer_add(rg_reducer *r, const char *name, void *data,
                          uint64_t count, rg_type type, int *index_p)
 {
@@ -117,10 +105,9 @@ rg_status rg_reducer_add(rg_reducer *r, const char *name, void *data,
                         "takes host memory; reduce it by rg_allreduce_start "
                         "with memory = RG_DEVICE",
                         name);
-    const rg_status st = make_tensor_room(r);
-    if (st != RG_OK)
-        return st;
-    rg__tensor *t = &r->tensor[r->n];
+    rg__tensor *t = rg__grow(&r->tensor, (size_t)r->n, sizeof *t);
+    if (t == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a tensor");
     *t = (rg__tensor){
         .data = data, .is_view = data == NULL, .count = count, .type = type};
     memcpy(t->name, name, strlen(name) + 1);

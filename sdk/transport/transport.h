@@ -145,7 +145,7 @@ typedef struct rg__mapping {
 
 typedef struct rg__mappings {
     rg__mapping *item;
-    int count, room;
+    int count;
     /* Look for a missing one, and add it; NULL: they come by themselves. */
     bool (*fetch)(void *arg, rg__member_id owner, uint32_t id);
     void *fetch_arg;

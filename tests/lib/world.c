@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 #include "sdk/core/engine_parts.h"
@@ -168,15 +169,13 @@ void world_map(world *w, int owner)
 {
     rg__mappings *all = rg__engine_mappings(w->ctx->engine);
     rg__engine_lock(w->ctx->engine);
-    if (all->room == 0) {
-        all->item = calloc(WORLD_MAX, sizeof *all->item);
-        CHECK(all->item != NULL);
-        all->room = WORLD_MAX;
-    }
-    all->item[all->count++] = (rg__mapping){.owner = w->member[owner],
-                                            .id = 1,
-                                            .bytes = w->alloc_bytes,
-                                            .at = w->peer_alloc[owner]};
+    rg__mapping *one = rg__grow(&all->item, (size_t)all->count, sizeof *one);
+    CHECK(one != NULL);
+    *one = (rg__mapping){.owner = w->member[owner],
+                         .id = 1,
+                         .bytes = w->alloc_bytes,
+                         .at = w->peer_alloc[owner]};
+    all->count++;
     rg__engine_unlock(w->ctx->engine);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "sdk/base/clock.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/log.h"
 
 typedef struct wait {
@@ -80,17 +81,16 @@ static rg__wait_list *waits_of(rg__agent *a)
 static wait *add(rg__agent *a, rg__wait_kind kind, uint64_t key)
 {
     rg__wait_list *all = waits_of(a);
-    wait *more = all != NULL ? realloc(all->wait,
-                                       sizeof *more * (size_t)(all->count + 1))
-                             : NULL;
-    if (more == NULL)
+    wait *one = all != NULL
+                    ? rg__grow(&all->wait, (size_t)all->count, sizeof *one)
+                    : NULL;
+    if (one == NULL)
         return NULL;
-    all->wait = more;
-    more[all->count] =
-        (wait){.kind = kind, .key = key, .since_ns = rg__now_ns()};
+    *one = (wait){.kind = kind, .key = key, .since_ns = rg__now_ns()};
+    all->count++;
     if (!rg__timer_is_set(all->timer))
         rg__timer_set(all->timer, rg__patience_ns(a->params));
-    return &more[all->count++];
+    return one;
 }
 
 void rg__wait_begin(rg__agent *a, rg__wait_kind kind, uint64_t key,

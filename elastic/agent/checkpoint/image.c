@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/hash.h"
 #include "sdk/base/shm.h"
 
@@ -56,15 +57,15 @@ static int *order_buffers(const rg__agent *a, bool is_shared)
 static rg_status add_piece(rg__image *c, int k, int64_t shard, size_t begin,
                            size_t end)
 {
-    rg__image_piece *more = realloc(c->piece, sizeof *more * (c->pieces + 1));
-    if (more == NULL)
+    rg__image_piece *one = rg__grow(&c->piece, c->pieces, sizeof *one);
+    if (one == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
-    c->piece = more;
-    more[c->pieces++] = (rg__image_piece){.buffer = k,
-                                          .shard = shard,
-                                          .is_ours = is_ours(c->task, shard),
-                                          .begin = begin,
-                                          .end = end};
+    c->pieces++;
+    *one = (rg__image_piece){.buffer = k,
+                             .shard = shard,
+                             .is_ours = is_ours(c->task, shard),
+                             .begin = begin,
+                             .end = end};
     return RG_OK;
 }
 

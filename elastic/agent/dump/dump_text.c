@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/grow.h"
+
 #define SHOWN       4  /* newest operations of a set, in text */
 #define RANKS_SHOWN 32 /* in a sentence */
 
@@ -63,13 +65,13 @@ static void add_view(compared *c, const json_t *worker)
     if (number(worker, "generation") != c->generation ||
         number(worker, "rank") < 0 || !is_member(set, c->first))
         return;
-    view *more = realloc(c->item, (c->n + 1) * sizeof *more);
-    if (more == NULL)
+    view *one = rg__grow(&c->item, c->n, sizeof *one);
+    if (one == NULL)
         return;
-    c->item = more;
-    c->item[c->n++] = (view){set, number(worker, "rank"),
-                             set != NULL ? number(set, "started") : 0,
-                             set != NULL ? number(set, "ended") : 0};
+    c->n++;
+    *one = (view){set, number(worker, "rank"),
+                  set != NULL ? number(set, "started") : 0,
+                  set != NULL ? number(set, "ended") : 0};
 }
 
 static int by_rank(const void *a, const void *b)

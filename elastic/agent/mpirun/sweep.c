@@ -4,6 +4,7 @@
  */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/workers/workers.h"
+#include "sdk/base/grow.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@ typedef struct node {
 /* The tree, breadth first. */
 typedef struct tree {
     node *of;
-    int n, room;
+    int n;
     char *text; /* a variable */
     size_t bytes;
     char socket[160]; /* the variable that names ours */
@@ -30,17 +31,12 @@ typedef struct tree {
 
 static void add(tree *t, pid_t pid, bool is_marked)
 {
-    if (t->n == t->room) {
-        const int room = t->room > 0 ? 2 * t->room : 64;
-        node *more = realloc(t->of, sizeof *more * (size_t)room);
-        if (more == NULL) {
-            t->has_failed = true;
-            return;
-        }
-        t->of = more;
-        t->room = room;
-    }
-    t->of[t->n++] = (node){pid, is_marked};
+    node *one = rg__grow(&t->of, (size_t)t->n, sizeof *one);
+    t->has_failed |= one == NULL;
+    if (one == NULL)
+        return;
+    *one = (node){pid, is_marked};
+    t->n++;
 }
 
 static size_t read_file(const char *path, char *to, size_t room)

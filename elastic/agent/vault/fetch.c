@@ -21,6 +21,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/log.h"
 
 #define SHARDS_MAX 8192 /* asked for at a time */
@@ -61,12 +62,10 @@ static void refuse(rg__source *s, const char *why)
 static bool add_part(rg__source *s, int vault_slot, bool is_shard,
                      uint32_t index, rg__commit_id id)
 {
-    rg__chunk_part *more =
-        realloc(s->part, sizeof *more * (size_t)(s->parts + 1));
-    if (more == NULL)
+    rg__chunk_part *one = rg__grow(&s->part, (size_t)s->parts, sizeof *one);
+    if (one == NULL)
         return false;
-    s->part = more;
-    rg__chunk_part *one = &more[s->parts++];
+    s->parts++;
     *one = (rg__chunk_part){.slot = vault_slot,
                             .is_shard = is_shard,
                             .part = {.id = id, .index = index}};
@@ -511,12 +510,10 @@ static void name_source(const rg__agent *a, uint64_t host,
 
 static bool add_request(rg__fetch *f, const rg__fetch_plan *copy)
 {
-    fetch_request *more =
-        realloc(f->request, sizeof *more * (size_t)(f->requests + 1));
-    if (more == NULL)
+    fetch_request *r = rg__grow(&f->request, (size_t)f->requests, sizeof *r);
+    if (r == NULL)
         return false;
-    f->request = more;
-    fetch_request *r = &more[f->requests++];
+    f->requests++;
     *r = (fetch_request){.host = copy->from,
                          .address = copy->address,
                          .port = copy->port,

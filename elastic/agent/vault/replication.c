@@ -29,6 +29,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 
@@ -172,12 +173,10 @@ static void hang_up(partner *one)
 
 static bool add_partner(rg__replication *c, const rg__proposal_host *host)
 {
-    partner *more =
-        realloc(c->partner, sizeof *more * (size_t)(c->partners + 1));
-    if (more == NULL)
+    partner *one = rg__grow(&c->partner, (size_t)c->partners, sizeof *one);
+    if (one == NULL)
         return false;
-    c->partner = more;
-    partner *one = &more[c->partners++];
+    c->partners++;
     *one = (partner){
         .c = c, .host = host->id, .address = host->address, .port = host->port};
     snprintf(one->name, sizeof one->name, "%s", host->name);
@@ -186,11 +185,11 @@ static bool add_partner(rg__replication *c, const rg__proposal_host *host)
 
 static bool add_rank(rg__replication *c, int rank)
 {
-    uint32_t *more = realloc(c->rank, sizeof *more * (size_t)(c->ranks + 1));
-    if (more == NULL)
+    uint32_t *one = rg__grow(&c->rank, (size_t)c->ranks, sizeof *one);
+    if (one == NULL)
         return false;
-    c->rank = more;
-    more[c->ranks++] = (uint32_t)rank;
+    *one = (uint32_t)rank;
+    c->ranks++;
     return true;
 }
 

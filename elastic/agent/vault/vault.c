@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 #include "sdk/base/shm.h"
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
@@ -26,29 +27,23 @@
 /* ------------------------------------------ from one agent to the next
  */
 
-/* A copy of a struct of ours. */
-static void *take_struct(rg__fdrecord *record, void *list, int count,
+/* A copy of a struct of ours, behind those of the list. */
+static void *take_struct(rg__fdrecord *record, void *list_p, int count,
                          size_t bytes)
 {
-    char *more =
-        record->n == bytes ? realloc(list, bytes * (size_t)(count + 1)) : NULL;
-    if (more != NULL)
-        memcpy(more + bytes * (size_t)count, record->bytes, bytes);
-    return more;
+    void *one =
+        record->n == bytes ? rg__grow(list_p, (size_t)count, bytes) : NULL;
+    return one != NULL ? memcpy(one, record->bytes, bytes) : NULL;
 }
 
 static void take_buffers(rg__agent *a)
 {
     const rg__fdrecord_list *all = rg__fdstore_born_with(a->fdstore);
     for (rg__fdrecord *k = rg__fdrecord_next(all, "buffer/", NULL); k != NULL;
-         k = rg__fdrecord_next(all, "buffer/", k)) {
-        rg__vault_buffer *more =
-            take_struct(k, a->store->buffer, a->store->buffers, sizeof *more);
-        if (more == NULL)
-            continue;
-        a->store->buffer = more;
-        a->store->buffers++;
-    }
+         k = rg__fdrecord_next(all, "buffer/", k))
+        if (take_struct(k, &a->store->buffer, a->store->buffers,
+                        sizeof *a->store->buffer) != NULL)
+            a->store->buffers++;
 }
 
 static void take_segments(rg__agent *a)
@@ -56,14 +51,14 @@ static void take_segments(rg__agent *a)
     const rg__fdrecord_list *all = rg__fdstore_born_with(a->fdstore);
     for (rg__fdrecord *k = rg__fdrecord_next(all, "segment/", NULL); k != NULL;
          k = rg__fdrecord_next(all, "segment/", k)) {
-        rg__vault_segment *more =
-            k->fd[0] >= 0 ? take_struct(k, a->store->segment,
-                                        a->store->segments, sizeof *more)
+        rg__vault_segment *one =
+            k->fd[0] >= 0 ? take_struct(k, &a->store->segment,
+                                        a->store->segments, sizeof *one)
                           : NULL;
-        if (more == NULL)
+        if (one == NULL)
             continue;
-        a->store->segment = more;
-        more[a->store->segments++].fd = rg__fdrecord_take(k, 0);
+        one->fd = rg__fdrecord_take(k, 0);
+        a->store->segments++;
     }
 }
 
@@ -393,13 +388,11 @@ static rg_status make_buffer(rg__agent *a, const rg__vault_buffer *what,
     rg_status st = check_room(a, what);
     if (st != RG_OK)
         return st;
-    rg__vault_buffer *more = realloc(
-        a->store->buffer, sizeof *more * (size_t)(a->store->buffers + 1));
-    if (more == NULL)
+    rg__vault_buffer *b =
+        rg__grow(&a->store->buffer, (size_t)a->store->buffers, sizeof *b);
+    if (b == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s",
                         what->name);
-    a->store->buffer = more;
-    rg__vault_buffer *b = &more[a->store->buffers];
     *b = *what;
     st = make_place(a, b);
     if (st != RG_OK)
@@ -568,12 +561,10 @@ static rg_status make_segment(rg__agent *a, const rg__segment *m,
     *segment_p = find_segment(a, m->owner, m->id);
     if (*segment_p != NULL)
         return RG_OK;
-    rg__vault_segment *more = realloc(
-        a->store->segment, sizeof *more * (size_t)(a->store->segments + 1));
-    if (more == NULL)
+    rg__vault_segment *seg =
+        rg__grow(&a->store->segment, (size_t)a->store->segments, sizeof *seg);
+    if (seg == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for rg_alloc");
-    a->store->segment = more;
-    rg__vault_segment *seg = &more[a->store->segments];
     *seg =
         (rg__vault_segment){.owner = m->owner, .id = m->id, .bytes = m->bytes};
     rg_status st = rg__shm_check("rg_alloc", m->bytes);

@@ -9,6 +9,7 @@
 #include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
+#include "sdk/base/grow.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -144,7 +145,7 @@ typedef struct chained {
 
 typedef struct gathered {
     chained *item;
-    int count, room;
+    int count;
     int chain[CHAINS];
 } gathered;
 
@@ -167,16 +168,11 @@ static void add(gathered *g, const rg__set_entry *entry)
 {
     if (has(g, entry))
         return;
-    if (g->count == g->room) {
-        const int room = g->room * 2 + 64;
-        chained *more = realloc(g->item, sizeof *more * (size_t)room);
-        if (more == NULL)
-            return;
-        g->item = more;
-        g->room = room;
-    }
     int *const chain = &g->chain[entry->id % CHAINS];
-    g->item[g->count] = (chained){entry, *chain};
+    chained *one = rg__grow(&g->item, (size_t)g->count, sizeof *one);
+    if (one == NULL)
+        return;
+    *one = (chained){entry, *chain};
     *chain = g->count++;
 }
 

@@ -82,7 +82,7 @@ typedef struct rg__lane {
     rg__message_queue queue, offered, sending, accepting, settling;
     uint64_t put;        /* bytes, ever */
     uint32_t *withdrawn; /* ids that the peer is to be told of; owned */
-    int withdrawals, withdrawn_room;
+    int withdrawals;
     uint32_t ids;
     uint64_t window_used; /* of eager messages without a CREDIT */
     uint64_t owed;        /* that the peer is to get back */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/grow.h"
+
 #include "sdk/transport/messages/messages_parts.h"
 
 #define CREDIT_BYTES (RG__MESSAGE_WINDOW / 4) /* are worth a frame */
@@ -228,13 +230,10 @@ void rg__outgoing_let_go(rg__lane *lane, const rg__message *m)
 /* Without memory the peer waits for the rest, as for any late rank. */
 void rg__outgoing_withdraw(rg__lane *lane, uint32_t id)
 {
-    if (lane->withdrawals == lane->withdrawn_room) {
-        const int room = 2 * lane->withdrawn_room + 4;
-        uint32_t *more = realloc(lane->withdrawn, (size_t)room * sizeof *more);
-        if (more == NULL)
-            return;
-        lane->withdrawn = more;
-        lane->withdrawn_room = room;
-    }
-    lane->withdrawn[lane->withdrawals++] = id;
+    uint32_t *one =
+        rg__grow(&lane->withdrawn, (size_t)lane->withdrawals, sizeof *one);
+    if (one == NULL)
+        return;
+    *one = id;
+    lane->withdrawals++;
 }
