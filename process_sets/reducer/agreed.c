@@ -98,25 +98,37 @@ static rg_status find_difference(const rg_reducer *r, int most, int *first_p)
     return st;
 }
 
-/* The sentence is the same on all ranks. */
+/* The first rank behind `from` that has not joined; n: there is none. */
+static int find_line(const char *all, int n, int from)
+{
+    while (from < n && all[from * LINE_MAX] == '\0')
+        from++;
+    return from;
+}
+
+/* The sentence is the same on all ranks. Each has a line of its own, and those
+ * of ranks that have joined stay empty. */
 static rg_status fail_different(const rg_reducer *r, int first)
 {
     const int n = rg_set_size(r->set);
-    char mine[LINE_MAX] = "";
     char *all = calloc((size_t)n, LINE_MAX);
     if (all == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to compare tensors");
-    describe(r, first, mine);
-    rg_status st = rg_allgather(r->set, mine, all, LINE_MAX, RG_U8);
-    int other = 1;
-    while (other < n && strcmp(all, all + other * LINE_MAX) == 0)
-        other++;
+    describe(r, first, all + rg_set_rank(r->set) * LINE_MAX);
+    rg_status st =
+        rg_allreduce(r->set, all, all, (uint64_t)n * LINE_MAX, RG_U8, RG_BOR);
+    const int one = find_line(all, n, 0);
+    int other = find_line(all, n, one + 1);
+    while (other < n &&
+           strcmp(all + one * LINE_MAX, all + other * LINE_MAX) == 0)
+        other = find_line(all, n, other + 1);
     if (st == RG_OK && other < n)
         st = rg__fail(RG_ERR_MISMATCH,
                       "the tensors of a reducer differ: tensor %d is %s on "
-                      "rank 0 and %s on rank %d; add the same tensors in the "
+                      "rank %d and %s on rank %d; add the same tensors in the "
                       "same order on all ranks",
-                      first, all, all + other * LINE_MAX, other);
+                      first, all + one * LINE_MAX, one, all + other * LINE_MAX,
+                      other);
     else if (st == RG_OK)
         st = rg__fail(RG_ERR_MISMATCH,
                       "the parameters of a reducer differ between ranks; pass "

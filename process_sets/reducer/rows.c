@@ -32,10 +32,10 @@ static size_t row_bytes(const gathered *g)
     return (size_t)g->width * rg_type_size(g->type);
 }
 
-static rg_status count_rows(rg_set *set, gathered *g, uint64_t n)
+static rg_status count_rows(rg_set *set, gathered *g, rg_op op, uint64_t n)
 {
     const int size = rg_set_size(set), rank = rg_set_rank(set);
-    const uint64_t kind[] = {g->width, (uint64_t)g->type};
+    const uint64_t kind[] = {g->width, (uint64_t)g->type, (uint64_t)op};
     const rg_op_params params = {
         .size = sizeof params,
         .tag = rg__mix_bytes(RG__MIX_BEGIN, kind, sizeof kind)};
@@ -174,7 +174,7 @@ rg_status rg_allreduce_rows(rg_set *set, const uint64_t *at, const void *rows,
         st = rg__call_check_host("allreduce_rows", rows);
     if (st != RG_OK)
         return st;
-    st = count_rows(set, &g, n);
+    st = count_rows(set, &g, op, n);
     if (st == RG_OK && g.n > 0)
         st = rg__agree_made(set, make_room(&g), "rows", NULL);
     if (st == RG_OK && n > 0) {

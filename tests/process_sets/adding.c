@@ -260,6 +260,10 @@ static void mistakes_are_named(void)
         CHECK_STATUS(rg_allreduce_rows(set, &at, row, 1, rank == 0 ? 1 : 2,
                                        RG_F64, RG_SUM, &rows),
                      RG_ERR_MISMATCH);
+    if (size > 1)
+        CHECK_STATUS(rg_allreduce_rows(set, &at, row, 1, 2, RG_F64,
+                                       rank == 0 ? RG_SUM : RG_AVG, &rows),
+                     RG_ERR_MISMATCH);
 }
 
 int main(void)

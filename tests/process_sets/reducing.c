@@ -241,6 +241,23 @@ static void lists_are_compared(rg_set *set)
     rg_reducer_destroy(r);
 }
 
+/* Rank 0 has joined: the difference is one between the others. */
+static void lists_are_compared_without_rank_0(rg_set *set)
+{
+    static float a[8];
+    const int n = rg_set_size(set), is_last = rg_set_rank(set) == n - 1;
+    rg_reducer *r = NULL;
+    if (n > 2 && rg_set_rank(set) != 0) {
+        CHECK_OK(rg_reducer_create(set, NULL, &r));
+        CHECK_OK(rg_reducer_add(r, is_last ? "c" : "b", a, 8, RG_F32, NULL));
+        CHECK_STATUS(rg_reducer_start_step(r), RG_ERR_MISMATCH);
+        CHECK(strstr(rg_last_error(),
+                     "tensor 0 is \"b\", 8 of f32 on rank 1 and \"c\""));
+        rg_reducer_destroy(r);
+    }
+    CHECK_OK(rg_join(set, NULL));
+}
+
 /* The sums are the same whatever is copied; equal on all ranks. */
 static int buckets_with(rg_set *set, uint64_t own_bytes)
 {
@@ -411,6 +428,7 @@ static int claims(void)
     mistakes_are_named(set);
     what_is_missing_is_zero(rg_world(ctx));
     lists_are_compared(set);
+    lists_are_compared_without_rank_0(set);
     own_bytes_say_what_is_copied(set);
     buckets_are_not_confused(set, (const char *[]){"a", "b"});
     buckets_are_not_confused(set, (const char *[]){"a", "a"});
