@@ -1107,12 +1107,41 @@ static void take_seat(seats *s, const rg__seat *seat)
     s->n++;
 }
 
+static const rg__seat *find_twin(const seats *s, const rg__host_record *host)
+{
+    for (int r = 0; r < s->max; r++)
+        if (s->of[r].name[0] != '\0' && s->of[r].host != host->id &&
+            s->of[r].address.text[0] != '\0' &&
+            strcmp(s->of[r].address.text, host->address.text) == 0)
+            return &s->of[r];
+    return NULL;
+}
+
+/* A host of an earlier launch keeps its address: mpirun could not tell another
+ * one with it apart, which therefore leaves. (Before the first launch it is not
+ * known which of them is wrong: generation/leader.c.) */
+static bool is_refused(const look *l, const seats *s,
+                       const rg__host_record *host)
+{
+    const rg__seat *twin = l->s->mpirun.number != 0 ? find_twin(s, host) : NULL;
+    if (twin == NULL)
+        return false;
+    if (!host->is_gone && !is_lost(l, host->id) &&
+        !rg__snapshot_is_told_to_leave(l->s, host->name)) {
+        l->plan->refused = host;
+        snprintf(l->plan->twin, sizeof l->plan->twin, "%s", twin->name);
+    }
+    return true;
+}
+
 /* A rank whose seat is gone gets another, host by host: those of a dead host
  * stay together where another one has room for them. */
 static void take_seats(const look *l, seats *s)
 {
     for (int i = 0; i < l->s->hosts; i++) {
         const rg__host_record *host = &l->s->host[i];
+        if (is_refused(l, s, host))
+            continue;
         for (int k = 0; k < host->slot_count; k++) {
             rg__seat seat = {.host = host->id,
                              .slot = host->slot[k].slot,
@@ -1238,7 +1267,9 @@ static rg_status plan_next_launch(const look *l)
     l->plan->wanted = l->s->mpirun.number == 0 ? l->c->max : 0;
     rg_status st = RG_OK;
     const bool is_complete = is_room_complete(l, s.n);
-    if (is_hopeless(l))
+    if (l->plan->refused != NULL)
+        l->plan->kind = RG__PLAN_REFUSE;
+    else if (is_hopeless(l))
         ;
     else if (is_complete && s.n >= l->c->min)
         st = begin_launch(l, &s);

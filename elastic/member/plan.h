@@ -73,6 +73,7 @@ typedef enum rg__plan_kind {
                          good because of `failed` */
     RG__PLAN_LEAVE,   /* all hosts here leave: without `awaited` nothing may
                          be decided, and they may still be training */
+    RG__PLAN_REFUSE,  /* `refused` leaves: it has the address of `twin` */
     RG__PLAN_LAUNCH,  /* begin `launch`, or end it on all hosts */
     RG__PLAN_LAUNCH_FAILED, /* again and again; why: `cause` */
     RG__PLAN_STUCK /* launches die at the same step; why: `cause`, `code` */
@@ -88,10 +89,12 @@ typedef struct rg__plan {
                       not formed now */
     uint64_t ends; /* WAIT: a generation that its members do not know to have
                       ended; 0: none */
-    char cause[RG__CAUSE_MAX];     /* why it has; LAUNCH_FAILED, STUCK */
-    int deaths, code;              /* STUCK; 0: no program's */
-    rg__mpirun launch;             /* LAUNCH: its seats are owned */
-    const rg__host_record *failed; /* GIVE_UP: of the snapshot; or NULL */
+    char cause[RG__CAUSE_MAX];      /* why it has; LAUNCH_FAILED, STUCK */
+    int deaths, code;               /* STUCK; 0: no program's */
+    rg__mpirun launch;              /* LAUNCH: its seats are owned */
+    const rg__host_record *failed;  /* GIVE_UP: of the snapshot; or NULL */
+    const rg__host_record *refused; /* REFUSE: likewise */
+    char twin[RG__NAME_MAX];
     char awaited[RG__CAUSE_MAX]; /* WAIT, LEAVE: "h1, h2", hosts of the decided
                                     world without which nothing is decided */
     char unswept[RG__CAUSE_MAX]; /* WAIT: "h1, h2", where something of the

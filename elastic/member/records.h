@@ -369,6 +369,8 @@ const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);
 /* Another incarnation than this one bears the name now. */
 bool rg__snapshot_is_other(const rg__snapshot *snap, const char *name,
                            uint64_t id);
+/* With a code, which is not a request to drain. */
+bool rg__snapshot_is_told_to_leave(const rg__snapshot *snap, const char *host);
 const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
                                      uint64_t generation);
 /* Of that incarnation; NULL: it has not acked. */

@@ -554,6 +554,14 @@ bool rg__snapshot_is_other(const rg__snapshot *snap, const char *name,
     return false;
 }
 
+bool rg__snapshot_is_told_to_leave(const rg__snapshot *snap, const char *host)
+{
+    for (int i = 0; i < snap->drains; i++)
+        if (strcmp(snap->drain[i].host, host) == 0 && snap->drain[i].code != 0)
+            return true;
+    return false;
+}
+
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id)
 {
     if (snap->hosts_ordered == snap->hosts) {

@@ -123,6 +123,44 @@ static void a_lost_host_gives_its_seats_away(void)
     job_end(&j);
 }
 
+static void set_address(job *j, int host, const char *text)
+{
+    snprintf(j->snap.host[host].address.text,
+             sizeof j->snap.host[host].address.text, "%s", text);
+}
+
+/* It would be the mpirun's other one. */
+static void a_newcomer_with_a_seated_hosts_address_leaves(void)
+{
+    static const uint64_t lost[] = {1};
+    rg__drain told = {.host = "c", .code = 64};
+    job j;
+    begin(&j);
+    set_address(&j, 0, "10.0.0.1");
+    set_address(&j, 1, "10.0.0.2");
+    set_address(&j, 2, "10.0.0.2");
+    decide_first(&j);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* nothing that runs is disturbed */
+    job_reason(&j, 1, true, "b.0 died");
+    j.config.lost = lost;
+    j.config.losts = 1;
+    j.config.min = 2;
+    take_launch(&j);
+    sweep(&j, 1, 1);
+    sweep(&j, 2, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_REFUSE);
+    CHECK_STR(j.plan.refused->name, "c");
+    CHECK_STR(j.plan.twin, "b");
+    j.snap.drain = &told;
+    j.snap.drains = 1;
+    take_launch(&j);
+    CHECK_EQ(j.snap.mpirun.size, 2);
+    CHECK_EQ(j.snap.mpirun.seat[0].host, 2);
+    j.snap.drain = NULL;
+    j.snap.drains = 0;
+    job_end(&j);
+}
+
 /* What a host says has ended its part of the launch. */
 static void break_at(job *j, int host, rg__broke_by by, const char *why)
 {
@@ -285,6 +323,7 @@ int main(void)
     deaths_at_one_step_end_the_job();
     a_dead_rank_is_a_launch();
     a_lost_host_gives_its_seats_away();
+    a_newcomer_with_a_seated_hosts_address_leaves();
     the_first_cause_is_named();
     a_slot_that_is_free_in_a_moment_keeps_its_rank();
     ranks_that_others_have_ended_are_excused();

@@ -239,13 +239,16 @@ static void add_leave_of(rg__txn_draft *t, const char *host,
     rg__job_put(t, RG__KEY(DRAIN, 0, host), rg__drain_text(&leave), 0);
 }
 
-static bool is_told_to_leave(const rg__snapshot *known, const char *host)
+static void add_refusal(rg__txn_draft *t, const rg__plan *plan)
 {
-    for (int i = 0; i < known->drains; i++)
-        if (strcmp(known->drain[i].host, host) == 0 &&
-            known->drain[i].code != 0)
-            return true;
-    return false;
+    rg__drain leave = {.code = RG__EXIT_USAGE};
+    snprintf(leave.why, sizeof leave.why,
+             "host %.40s has this host's address, %.45s, so mpirun can't tell "
+             "them apart; give this one its own (--advertise), or that one "
+             "more slots",
+             plan->twin, plan->refused->address.text);
+    rg__job_put(t, RG__KEY(DRAIN, 0, plan->refused->name),
+                rg__drain_text(&leave), 0);
 }
 
 /* Each host that is here is told to leave, as many at a time as etcd takes, and
@@ -259,7 +262,7 @@ static void add_leave(rg__txn_draft *t, const rg__plan *plan)
         const rg__host_record *host = &a->known.host[i];
         if (host->is_gone || host->id == a->id ||
             !rg__plan_is_here(&a->known, host->id) ||
-            is_told_to_leave(&a->known, host->name))
+            rg__snapshot_is_told_to_leave(&a->known, host->name))
             continue;
         add_leave_of(t, host->name, plan);
         told++;
@@ -275,7 +278,8 @@ static bool have_one_address(const rg__seat *one, const rg__seat *other)
 }
 
 /* A seat whose address an earlier one on another host has; NULL: there is none,
- * as an mpirun needs it. */
+ * as an mpirun needs it. Only in a first launch: later ones have no seat on the
+ * newer host (RG__PLAN_REFUSE). */
 static const rg__seat *find_twin(const rg__mpirun *run,
                                  const rg__seat **other_p)
 {
@@ -335,6 +339,9 @@ static void add_act(rg__txn_draft *t, const rg__plan *plan)
         break;
     case RG__PLAN_LEAVE:
         add_leave(t, plan);
+        break;
+    case RG__PLAN_REFUSE:
+        add_refusal(t, plan);
         break;
     case RG__PLAN_LAUNCH:
         add_launch(t, plan);
