@@ -23,7 +23,7 @@ typedef struct attached {
     int code;
 } attached;
 
-/* One that has followed another is told what that one was. */
+/* The next agent is told what the one before was. */
 static void meet(attached *a)
 {
     a->follower = rg__ask_follow(a->job, a->host);
@@ -103,7 +103,7 @@ static void watch(attached *a)
         close(lock);
 }
 
-/* Of the same etcd: another job may bear the name. */
+/* Of the same etcd, as another job may have the name. */
 static bool find(const rg__letter *letter, const char *run_dir,
                  rg__job_record *job)
 {

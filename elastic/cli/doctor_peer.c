@@ -14,7 +14,7 @@
 #include "elastic/cli/probe.h"
 #include "sdk/base/fail.h"
 
-#define FAR_MS       50.0 /* beyond it the budget of a LAN is short */
+#define FAR_MS       50.0 /* above it the budget of a LAN is short */
 #define SMALL_MTU    1280
 #define LARGEST      9000 /* probe */
 #define HEARTBEAT    108  /* with the heads of IP and UDP */
@@ -249,7 +249,7 @@ static int connect_port(peer *p, uint32_t port)
     return 0;
 }
 
-/* Thrice, since the first may have to wait for ARP. */
+/* Three times, since the first may have to wait for ARP. */
 static void look_at_port(peer *p)
 {
     int cause = 0;

@@ -267,7 +267,7 @@ static int run_words(int argc, char **argv)
                            : fail_unknown(word);
 }
 
-/* The code, unless it is success and not all could be printed. */
+/* The code, unless it is success and some output was lost. */
 static int end_output(int code)
 {
     const bool was_lost = ferror(stdout) != 0;

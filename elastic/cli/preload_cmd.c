@@ -55,7 +55,7 @@ static rg_status find_library(const char *program, char *path)
                     path);
 }
 
-/* In front of what is preloaded already. */
+/* In front of what is already preloaded. */
 static void set_variables(const char *library, const char *names)
 {
     char list[2 * PATH_BYTES];

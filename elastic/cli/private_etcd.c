@@ -66,7 +66,7 @@ static rg_status turn_auth_on(rg__talk *talk, const rg__private_etcd *etcd)
     return rg__talk_wait(talk, READY_MS);
 }
 
-/* Ready means that it takes a write, not that it listens. */
+/* It is ready when it takes a write, not when it listens. */
 static rg_status wait_ready(rg__private_etcd *etcd, bool has_auth,
                             bool *is_dead_p)
 {
@@ -255,7 +255,7 @@ static uint64_t pause_ms(int falls)
     return ms < AGAIN_MAX_MS ? ms : AGAIN_MAX_MS;
 }
 
-/* At once the first time; one that ends again and again waits longer. */
+/* At once the first time; one that ends again and again has to wait. */
 static void plan_again(rg__private_etcd *etcd)
 {
     const uint64_t now = rg__now_ns();

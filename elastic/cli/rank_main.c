@@ -31,7 +31,7 @@
 #define ANSWER_MS 10000
 #define FAILED_S  1
 #define LATER_MS  10
-#define LATERS    500 /* then that is all */
+#define LATERS    500 /* not tried any longer */
 
 /* -------------------------------------------------------------- the agent */
 
@@ -101,7 +101,7 @@ static void set_number(const char *name, uint64_t value)
     setenv(name, text, 1);
 }
 
-/* What is for mpirun alone (mpirun/fabric.c). */
+/* What was meant for mpirun alone (mpirun/fabric.c). */
 static void drop_variables(void)
 {
     const char *value = getenv(RG__ENV_HWLOC);

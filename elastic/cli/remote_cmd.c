@@ -36,7 +36,7 @@ typedef struct remote {
 
 /* ------------------------------------------------------------- the launcher */
 
-/* As a signal from outside: the supervisor passes it on. */
+/* Like a signal from outside: the supervisor passes it on. */
 static void leave(remote *r)
 {
     if (r->is_leaving)
@@ -205,7 +205,7 @@ static char **make_line(const rg__letter *letter, int *argc_p)
 
 /* ------------------------------------------------------------------- etcd */
 
-/* Other agents of the job on this machine may read it meanwhile. */
+/* Other agents of the job on this machine may be reading it. */
 static rg_status write_file(const char *dir, const char *name, const char *text,
                             char path[PATH_MAX])
 {

@@ -297,7 +297,7 @@ static bool is_dead_dir(const char *base, const char *name, char path[PATH_MAX])
 
 /* ----------------------------------------------------------------- stories */
 
-/* Of a job that has ended; younger than it is to be, seconds. */
+/* Of a job that has ended, and no older than most_s. */
 static bool is_event_log(const char *base, const char *name, long most_s,
                          char path[PATH_MAX])
 {
@@ -455,8 +455,8 @@ static bool is_in_use(const rg__rundir *dir, bool owns_job)
                     : rg__rundir_has_agent(dir->path, dir->host);
 }
 
-/* An agent that was killed holds its locks until the kernel has taken it down,
- * and a new one may be started at once. */
+/* An agent that was killed holds its locks until the kernel has freed it, and a
+ * new one may be started at once. */
 static void await_dying(const rg__rundir *dir, bool owns_job)
 {
     const uint64_t deadline = rg__now_ns() + DYING_WAIT;

@@ -489,7 +489,7 @@ static void name_flag(const char *word, char name[64])
             *c = '-';
 }
 
-/* getopt_long has stumbled; word is where, letter what optopt says. */
+/* getopt_long has stopped at word; letter is what optopt says. */
 static rg_status fail_flag(const spellings *s, const char *command,
                            const char *word, int letter)
 {

@@ -151,7 +151,7 @@ static void be_rank(int rank, int fd, way which, round_result *r)
 
 /* ------------------------------------------------------------------- rounds */
 
-/* One that ends otherwise takes the other with it. */
+/* A rank that fails ends the other one. */
 static rg_status await(pid_t *child)
 {
     int worst = 0;

@@ -81,7 +81,7 @@ const char *rg__which_mpi_ours(const char *program)
 
 /* ------------------------------------------------------------------ mpirun */
 
-/* By its words, which may begin with `env NAME=VALUE`. */
+/* Its command line, which may begin with `env NAME=VALUE`. */
 static const rg__flavour *flavour_of(const char *mpirun)
 {
     char words[2 * PATH_MAX], text[VERSION_MAX], flag[] = "--version";

@@ -48,7 +48,7 @@ static int digit(char c)
     return c == '/' ? 63 : -1;
 }
 
-/* How many bytes the last group stands for: 3 less its padding. */
+/* How many bytes the last group holds: 3 less its padding. */
 static size_t last_bytes(const char *group)
 {
     if (group[3] != '=')

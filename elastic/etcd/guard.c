@@ -46,7 +46,7 @@ static void ask_later(rg__mirror *mirror)
 
 /* ----------------------------------------------------------------- judging */
 
-/* The guard's answer is about this copy and this watch: neither has moved
+/* The guard's answer is about this copy and this watch if neither has moved
  * since it asked. */
 static bool is_about_now(const rg__mirror *mirror)
 {

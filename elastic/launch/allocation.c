@@ -103,8 +103,8 @@ static rg_status add_name(expansion *x, const char *name)
 static rg_status expand(expansion *x, const char *name, size_t used,
                         const char *from, const char *end);
 
-/* Each number of "01-04,7", with as many digits as its first has; behind it
- * comes the rest of the word. */
+/* Each number of "01-04,7", with as many digits as the first one; the rest of
+ * the word follows it. */
 static rg_status expand_numbers(expansion *x, const char *name, size_t used,
                                 const char *from, const char *close,
                                 const char *end)
@@ -157,7 +157,7 @@ static rg_status expand(expansion *x, const char *name, size_t used,
     return expand_numbers(x, longer, used, open + 1, close, end);
 }
 
-/* Commas in brackets are no ends of words. */
+/* Commas in brackets end no word. */
 static const char *end_of_word(const char *from)
 {
     for (bool is_inside = false; *from != '\0'; from++) {

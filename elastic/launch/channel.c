@@ -70,7 +70,7 @@ static void write_all(int fd, const char *bytes, size_t n)
     }
 }
 
-/* Of an agent or a worker: they print themselves on which host they are. */
+/* Agents and workers themselves print on which host they are. */
 static bool has_label(const char *line, const char *host)
 {
     const size_t n = strlen(host);
@@ -174,7 +174,7 @@ static void send_unsent(channel *c)
         hang_up(c);
 }
 
-/* Behind the letter, however much of that has gone. */
+/* Sent after the letter, however much of that has left. */
 static void say_leave(channel *c)
 {
     const size_t n = strlen(RG__LETTER_LEAVE);
@@ -307,7 +307,7 @@ static void turn(channel *c)
     read_stream(c, &c->err);
 }
 
-/* A terminal may have `stty tostop`, and we are no foreground process. */
+/* A terminal may have `stty tostop`, and we are not in the foreground. */
 static void watch_signals(channel *c)
 {
     sigset_t set;

@@ -185,7 +185,7 @@ void rg__discovery_end(rg__discovery *d)
 {
     if (d->pid != 0) {
         kill(-d->pid, SIGKILL);
-        waitpid(d->pid, NULL, WNOHANG); /* one that hangs on is init's */
+        waitpid(d->pid, NULL, WNOHANG); /* init reaps one that hangs */
         close_files(d);
     }
     d->pid = 0;

@@ -101,7 +101,7 @@ static void leave(host *h, const char *why)
     kill(h->pid, SIGTERM);
 }
 
-/* A host that comes back to the list begins again, whatever it was. */
+/* A host that is listed again begins again, whatever it was. */
 static rg_status take_list(rg__launcher *l, const rg__host_list *list)
 {
     for (int i = 0; i < list->n; i++) {
@@ -191,8 +191,8 @@ static bool can_start(const host *h)
                             (h->state == RESTING && rg__now_ns() >= h->due_ns));
 }
 
-/* Those of a host that has left in order are not filled by another: its workers
- * may have finished. */
+/* A host that has left in order is not replaced: its workers may have
+ * finished. */
 static int running_slots(const rg__launcher *l)
 {
     int slots = 0;
@@ -203,7 +203,7 @@ static int running_slots(const rg__launcher *l)
     return slots;
 }
 
-/* Whole hosts beyond what is wanted, the last of the list first. */
+/* Whole hosts beyond what is wanted, the last in the list first. */
 static void let_go(rg__launcher *l, int wanted)
 {
     int running = running_slots(l);
@@ -262,7 +262,7 @@ static void say_silence(const rg__launcher *l, host *h)
             l->params->rsh);
 }
 
-/* For an answer: all the time that a world is formed in. */
+/* For an answer: as long as a world may take to form. */
 static uint64_t patience_ns(const rg__launcher *l)
 {
     const uint64_t ns = l->params->start_timeout_ms * RG__MS;
@@ -289,7 +289,7 @@ static bool is_any_idle(const rg__launcher *l)
     return false;
 }
 
-/* A host that waits for a place gets that of one that gives no answer, which is
+/* A host that waits for a place gets that of one that does not answer, which is
  * tried again later. */
 static void make_room(const rg__launcher *l)
 {
@@ -372,8 +372,8 @@ static void note_failure(const rg__launcher *l, host *h, int code)
                  code);
 }
 
-/* The end of an agent is reported when another is started: by then it is known
- * that it was not the job's. */
+/* The end of an agent is reported when another one is started: by then it is
+ * clear that the job has not ended. */
 static void say_rest(const host *h)
 {
     const unsigned long long s =
@@ -548,7 +548,7 @@ static bool is_any(const rg__launcher *l, bool (*is_one)(const host *))
     return false;
 }
 
-/* What a program does after rg_run may fail: the first that does decides. */
+/* A program may fail after rg_run; the first failure decides. */
 static void take_code(const host *h, int code, int *code_p)
 {
     if (*code_p != 0 || code == 0 || h->state == LEAVING)
@@ -639,7 +639,7 @@ static void name_working_ranks(const rg__launcher *l)
                     h->listed.name);
 }
 
-/* What it would still report is not known, as after a broken connection. */
+/* What it would have reported is unknown, as after a broken connection. */
 static void stop_waiting(host *h, bool was_member, int *code_p)
 {
     if (was_member)
@@ -657,7 +657,7 @@ static void stop_waiting(host *h, bool was_member, int *code_p)
     kill(h->pid, SIGKILL);
 }
 
-/* A connection can outlive its host without a word. */
+/* A connection can outlive its host without carrying anything. */
 static void look_for_hosts(const rg__launcher *l, int *code_p)
 {
     const uint64_t now = rg__now_ns();

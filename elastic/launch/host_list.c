@@ -27,7 +27,7 @@ void rg__hosts_address(const char *target, char address[RG__LISTED_TARGET])
     address[strcspn(address, "]")] = '\0';
 }
 
-/* The letters of an address that a name may not have become dashes. */
+/* Letters of an address that a name may not have become dashes. */
 static bool make_name(const char *target, char name[RG__LISTED_NAME])
 {
     char address[RG__LISTED_TARGET];

@@ -182,7 +182,7 @@ static void hear_all(const rg__snapshot *all, graph *g)
     }
 }
 
-/* Of the accusations in snap; all has those that don't count yet, too. */
+/* By the accusations in snap; `all` also has those that don't count yet. */
 static int find_lost(const rg__snapshot *snap, const rg__snapshot *all,
                      uint64_t *lost, int room)
 {
@@ -233,7 +233,7 @@ typedef struct party {
     int accusers_stood; /* of this host */
 } party;
 
-/* An accusation between two hosts of the world; others cost only an outsider
+/* An accusation between two hosts of the world; others only cost an outsider
  * its place, and are judged one by one. */
 static bool is_inner(const graph *g, const rg__suspicion *s, int *host, int *by)
 {
@@ -281,7 +281,7 @@ static int count_world(const graph *g)
     return n;
 }
 
-/* Many hosts miss it, and it has said nothing: there is nothing to wait for. */
+/* Many hosts miss it, and it has been silent: nothing to wait for. */
 static bool is_clearly_gone(const graph *g, const party *all, int host)
 {
     const int accusers = all[host].accusers_stood;
@@ -315,7 +315,7 @@ static void choose_stood(const rg__snapshot *snap, uint64_t now_ns,
             stood->suspicion[stood->suspicions++] = *one;
             continue;
         }
-        /* once its own time is over it may be clear which host is gone */
+        /* its own time may settle which host is gone */
         const uint64_t next = own > now_ns && own < at ? own : at;
         if (*again_ns_p == 0 || next - now_ns < *again_ns_p)
             *again_ns_p = next - now_ns;

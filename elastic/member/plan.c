@@ -96,7 +96,7 @@ static bool is_lost(const look *l, uint64_t host)
            rg__shut_out_is(l->clock, host, l->now_ns);
 }
 
-/* It can't take part in a change now, since etcd does not answer it. */
+/* It can't take part in a change now, as etcd does not answer it. */
 static bool has_no_etcd(const look *l, uint64_t host)
 {
     return rg__is_among(host, l->c->no_etcd, l->c->no_etcds);
@@ -109,7 +109,7 @@ static bool is_draining(const look *l, uint64_t host)
 }
 
 /* A host whose record is gone may have lost only its lease: its workers count
- * as living until another incarnation bears its name, or it is lost. */
+ * as living until another incarnation has its name, or it is lost. */
 static bool is_alive(const look *l, const rg__proposal *p, rg__member_id m)
 {
     if (is_lost(l, m.host))
@@ -171,7 +171,7 @@ static bool have_all_acked(const look *l, const rg__proposal *p)
     return true;
 }
 
-/* A member's host that has not acked, and won't: etcd does not answer it. */
+/* A host of a member that has not acked and won't: etcd does not answer it. */
 static bool waits_for_no_etcd(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
@@ -224,7 +224,7 @@ static bool may_host_members(const look *l, uint64_t host)
            !(has_no_etcd(l, host) && l->is_changing);
 }
 
-/* Where the slots of a host are now: another incarnation may bear its name. */
+/* Where the slots of a host are now: another incarnation may have its name. */
 static const rg__host_record *heir_of(const look *l, uint64_t id)
 {
     const rg__host_record *same = rg__snapshot_host(l->s, id);
@@ -235,8 +235,8 @@ static const rg__host_record *heir_of(const look *l, uint64_t id)
     return same;
 }
 
-/* A worker that was in a first world has done there what the next one does
- * again: its agent ends it. */
+/* A worker of a first world has already done what the next one would do again,
+ * so its agent ends it. */
 static bool is_spent(const look *l, rg__member_id m)
 {
     if (!l->is_first || l->decided == NULL || !l->decided->is_awaited)
@@ -299,7 +299,7 @@ static rg_status find_candidates(const look *l, members *list)
     return RG_OK;
 }
 
-/* How many of the list were not in p, by slot and start. */
+/* How many of the list were not in p, by slot and start number. */
 static int count_new(const members *list, const rg__proposal *p)
 {
     int n = 0;
@@ -437,7 +437,7 @@ static bool name_leaving(const look *l, char cause[RG__CAUSE_MAX])
     return n > 0;
 }
 
-/* The sentence, and of which kind it is. */
+/* The sentence, and its kind. */
 static rg__cause_kind find_cause(const look *l, const members *list,
                                  char cause[RG__CAUSE_MAX])
 {
@@ -517,7 +517,7 @@ typedef struct fresh {
     rg__commit_id commit;
 } fresh;
 
-/* With the latest of them; the one published last is the least. */
+/* The one with the latest of them, if not older than what is published. */
 static fresh find_fresh(const look *l, const rg__proposal *p)
 {
     fresh found = {.source = -1, .commit = l->s->saved.commit};
@@ -543,7 +543,7 @@ static uint64_t first_step(const look *l, const rg__proposal *p,
 }
 
 /* A host that was in the world knows which steps have ended there; before the
- * first commit none has. */
+ * first commit no host does. */
 static int64_t count_lost(const look *l, const rg__proposal *p,
                           const rg__line *line)
 {
@@ -567,8 +567,8 @@ static int find_source(const look *l, const rg__proposal *p)
     return l->s->begun == 0 ? 0 : find_fresh(l, p).source;
 }
 
-/* Of a commit and the newest checkpoint the later counts, where a member has
- * that in its memory. */
+/* Of a commit and the newest checkpoint the later one counts, if a member has
+ * it in its memory. */
 static void prefer_checkpoint(const look *l, const rg__proposal *p)
 {
     rg__line *line = &l->plan->line;
@@ -613,8 +613,8 @@ static int find_code(const look *l)
     return code;
 }
 
-/* No replacement of one rank gets a launch further that dies at the same step
- * again and again, whichever rank it is. */
+/* A launch that dies at the same step again and again is not helped by
+ * replacing one rank, whichever it is. */
 static void end_if_stuck(const look *l)
 {
     rg__plan *plan = l->plan;
@@ -677,7 +677,7 @@ static bool has_waited(const look *l, uint64_t *since_ns, uint64_t long_ns)
 
 /* ---------------------------------------------- without the decided world */
 
-/* It has neither left nor begun again under its name. */
+/* It neither left nor began again under its name. */
 static bool may_come_back(const look *l, uint64_t id, const char *name)
 {
     const rg__host_record *record = rg__snapshot_host(l->s, id);
@@ -779,7 +779,7 @@ static rg_status wait_below_min(const look *l)
     return RG_OK;
 }
 
-/* Of so many workers, or of --min after --start-timeout. */
+/* For so many workers, or for --min after --start-timeout. */
 static rg_status plan_first(const look *l, members *list, int wanted)
 {
     if (is_hopeless(l))
@@ -822,7 +822,7 @@ static int count_coming(const look *l, const members *list,
     return n < l->c->max ? n : l->c->max;
 }
 
-/* Members on a living host learn of a lost one by the next proposal, which
+/* Members on a living host learn of a lost one from the next proposal, which
  * waits for them here: so they are told. */
 static rg_status plan_again(const look *l, members *list, const rg__proposal *p)
 {
@@ -1187,8 +1187,8 @@ static uint64_t count_vain(const look *l)
     return l->s->mpirun.number - (l->decided != NULL ? l->decided->launch : 0);
 }
 
-/* A passing cause, such as an agent that is just taken over, must not use up
- * all of them at once. */
+/* A passing cause, such as an agent that is just being taken over, must not use
+ * up all attempts at once. */
 static bool pauses_for_launch(const look *l)
 {
     const uint64_t vain = count_vain(l);
@@ -1211,7 +1211,7 @@ static bool is_launching_in_vain(const look *l)
     return true;
 }
 
-/* A rank whose slot is free in a moment keeps it, whatever spares there are. */
+/* A rank whose slot is free in a moment keeps it, even if there are spares. */
 static bool is_any_seat_coming(const look *l)
 {
     const rg__mpirun *run = &l->s->mpirun;
@@ -1375,7 +1375,7 @@ static void shut_out_late(const look *l, const rg__proposal *p)
             rg__shut_out_add(l->clock, p->host[i].id, l->now_ns);
 }
 
-/* All of the world have acked: they have left it, and stand. */
+/* All of the world have acked: they have left it, and wait. */
 static bool does_world_stand(const look *l, const rg__proposal *p)
 {
     for (int i = 0; l->decided != NULL && i < l->decided->host_count; i++) {
@@ -1409,8 +1409,8 @@ static void mind_the_late(const look *l, const rg__proposal *p)
     l->plan->look_again_ns = 1;
 }
 
-/* etcd may answer a newcomer only now and then: the whole world would wait each
- * time. */
+/* etcd may answer a newcomer only now and then, and the whole world would wait
+ * each time. */
 static void shut_out_no_etcd(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
@@ -1419,7 +1419,7 @@ static void shut_out_no_etcd(const look *l, const rg__proposal *p)
             rg__shut_out_add(l->clock, p->host[i].id, l->now_ns);
 }
 
-/* No event marks the end of a shut-out. */
+/* A shut-out ends without an event. */
 static void look_at_its_end(const look *l)
 {
     for (int i = 0; i < l->clock->shut_outs; i++) {
@@ -1458,7 +1458,7 @@ void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns, uint64_t to_ns)
             *since[i] += to_ns - (*since[i] > from_ns ? *since[i] : from_ns);
 }
 
-/* A proposal that was never decided is no world, and is not counted. */
+/* A proposal that was never decided is not a world, and does not count. */
 static bool is_in_later_world(const rg__snapshot *s, int g, uint64_t host)
 {
     while (++g < s->gens)
@@ -1486,7 +1486,7 @@ static int count_holders_away(const look *l, char names[RG__CAUSE_MAX])
     return n;
 }
 
-/* Of such a world, or else any other host. */
+/* A host of such a world, or else any other. */
 static bool is_anybody_away(const look *l, char names[RG__CAUSE_MAX])
 {
     int n = count_holders_away(l, names);

@@ -21,7 +21,7 @@ bool rg__name_read(char *to, size_t room, const json_t *j)
     return name != NULL && rg__name_copy(to, room, name);
 }
 
-/* Within bounds; absent: 0. */
+/* Within bounds; 0 where it is absent. */
 static bool read_int(const json_t *j, const char *name, int low, int high,
                      int *n_p)
 {
@@ -661,8 +661,8 @@ char *rg__end_text(const rg__end *end)
                                    end->why, "asked", end->is_asked));
 }
 
-/* A job that went well is done, and has no end: an end with code 0 was not
- * written by one of its agents. */
+/* A job that went well is done, and has no end: no agent of it has written an
+ * end with code 0. */
 bool rg__end_read(const json_t *j, rg__end *end)
 {
     const json_int_t code = json_integer_value(json_object_get(j, "code"));

@@ -136,7 +136,7 @@ static bool find_source(const rg__snapshot *s, const rg__ack *ack,
 /* ---------------------------------------------------------- what each host has
  */
 
-/* The acks of one generation, and one commit. */
+/* The acks of one generation and one commit. */
 typedef struct look {
     const rg__snapshot *s;
     uint64_t generation;
