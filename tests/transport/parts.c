@@ -33,7 +33,7 @@ void parts_destroy(parts *p)
 
 static bool is_sum(parts_kind k)
 {
-    return k == REDUCE_SCATTER || k == REDUCE_SCATTERV;
+    return k >= REDUCE_SCATTER;
 }
 
 static bool is_uneven(parts_kind k)
@@ -48,7 +48,7 @@ static uint64_t usual_count(const parts *p, parts_kind k, int from, int to)
     const int root = p->n - 1;
     if (k == REDUCE_SCATTERV)
         return to == 0 ? 0 : MOST / 2 - (uint64_t)to * 977;
-    if ((k == GATHER || k == GATHERV) && to != root)
+    if ((k == GATHER || k == GATHERV || k == REDUCE) && to != root)
         return 0;
     if ((k == SCATTER || k == SCATTERV) && from != root)
         return 0;
@@ -124,9 +124,12 @@ static rg_status start(const parts *p, parts_kind k, rg_req **req_p)
     case REDUCE_SCATTER:
         return rg_reduce_scatter_start(p->set, send, p->recv, even, RG_I64,
                                        RG_SUM, NULL, req_p);
-    default:
+    case REDUCE_SCATTERV:
         return rg_reduce_scatterv_start(p->set, send, p->recv, out.counts,
                                         RG_I64, RG_SUM, NULL, req_p);
+    default:
+        return rg_reduce_start(p->set, send, p->recv, even, RG_I64, RG_SUM,
+                               &params, req_p);
     }
 }
 

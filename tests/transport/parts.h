@@ -1,5 +1,5 @@
 /* Large gathers, scatters, alltoalls and reduce_scatters with equal and with
- * unequal counts, whose every element is known. The root is the last rank. */
+ * unequal counts, and reduces, whose every element is known. The root is the last rank. */
 #ifndef TESTS_TRANSPORT_PARTS_H
 #define TESTS_TRANSPORT_PARTS_H
 
@@ -15,6 +15,7 @@ typedef enum parts_kind {
     IN_PLACE,
     REDUCE_SCATTER,
     REDUCE_SCATTERV,
+    REDUCE,
     KINDS
 } parts_kind;
 

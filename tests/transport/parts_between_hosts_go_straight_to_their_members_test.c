@@ -1,7 +1,8 @@
 /* Large gathers, scatters, alltoalls and reduce_scatters between hosts, with
- * equal and with unequal counts: the results are right, and the hosts send each
+ * equal and with unequal counts, and reduces: the results are right, and the hosts send each
  * other what pairs need and no more: a part to its member, once; of a sum, each
- * host what it has for a member, once. So nothing passes a third host.
+ * host what it has for a member, once. Only a reduce passes other hosts, which
+ * add to it.
  *
  *     NAME HOSTS...    a digit for each rank: the host that it is on
  *
@@ -30,7 +31,7 @@ static uint64_t written(world *w)
 static uint64_t least(const world *w, const parts *p, parts_kind k)
 {
     uint64_t elements = 0;
-    const bool is_sum = k == REDUCE_SCATTER || k == REDUCE_SCATTERV;
+    const bool is_sum = k >= REDUCE_SCATTER;
     bool is_first = true;
     for (int r = 0; r < w->index; r++)
         is_first &= w->host_of[r] != w->host_of[w->index];

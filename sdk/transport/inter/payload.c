@@ -5,16 +5,30 @@
 #include "sdk/base/copy.h"
 #include "sdk/transport/reduce.h"
 
+/* Of a member's small data. Alone on its host, it needs no slot for them, and
+ * reads them where they are. */
+static uint64_t slot_bytes(const rg__topology *s, bool is_sum)
+{
+    return rg__topology_is_flat(s) && !is_sum ? SMALL_ALL : SMALL_BYTES;
+}
+
+static const char *small_of(const rg__native *c, int m, const void *mine)
+{
+    return m == c->rank ? mine : rg__inline_of(c, m);
+}
+
 rg__size_class rg__payload_class(const rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
     const bool is_sum =
         c->coll.kind == RG__ALLREDUCE || c->coll.kind == RG__AGREE;
     const uint64_t hosts = (uint64_t)s->hosts;
+    if (c->coll.kind == RG__REDUCE)
+        return LARGE;
     const uint64_t shares = c->coll.kind == RG__ALLGATHER ? (uint64_t)s->n
                             : is_sum                      ? hosts
                                                           : 1;
-    if (c->bytes <= SMALL_BYTES && c->bytes * shares <= SMALL_ALL)
+    if (c->bytes <= slot_bytes(s, is_sum) && c->bytes * shares <= SMALL_ALL)
         return SMALL;
     return is_sum && c->bytes <= MEDIUM_BYTES && c->bytes * hosts <= MEDIUM_ALL
                ? MEDIUM
@@ -93,11 +107,11 @@ void rg__payload_fill(const rg__native *c, char *data)
             rg__inline_sum(c, data);
         break;
     case RG__BROADCAST:
-        rg__copy(data, rg__inline_of(c, c->root), c->bytes);
+        rg__copy(data, small_of(c, c->root, c->coll.recv), c->bytes);
         break;
     case RG__ALLGATHER:
         for (int m = 0; m < c->n; m++)
-            rg__copy(data + (size_t)m * c->bytes, rg__inline_of(c, m),
+            rg__copy(data + (size_t)m * c->bytes, small_of(c, m, c->coll.send),
                      c->bytes);
         break;
     default:

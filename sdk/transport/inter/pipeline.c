@@ -11,7 +11,7 @@
  * (staged.c); or in the memory of the member that gives or takes them, where
  * all members here can reach it: rg_alloc memory, or any if the member is alone
  * on its host. Then nothing is copied in, and no member leaves before all here
- * are done. */
+ * are done. A reduce is always staged: only its root has memory for the sum. */
 #include "sdk/transport/inter/inter.h"
 
 #include "sdk/base/copy.h"
@@ -95,7 +95,7 @@ static void copy_slices_out(rg__native *c)
     }
 }
 
-/* --------------------------------------------------------------- allreduce */
+/* ------------------------------------------------------ allreduce, reduce */
 
 /* Staged, my slot holds my data except my own slice, where the result goes: the
  * sum is made in the user's memory, where my own contribution to it is. */
@@ -178,7 +178,7 @@ static rg_status locate_mine(rg__native *c)
     return RG_OK;
 }
 
-static rg_status pipeline_allreduce(rg__native *c)
+static rg_status pipeline_sum(rg__native *c)
 {
     if (c->done == c->last)
         return end(c);
@@ -189,7 +189,8 @@ static rg_status pipeline_allreduce(rg__native *c)
         return st;
     rg__ring_turn(c);
     if (rails_posted(c, FLAG_OUT, c->done + 1)) {
-        copy_slices_out(c);
+        if (c->coll.kind == RG__ALLREDUCE || c->root == c->rank)
+            copy_slices_out(c);
         return finish_done(c);
     }
     if (may_reduce(c))
@@ -356,10 +357,10 @@ static size_t gather_step(const rg__topology *s)
 static size_t step_bytes(const rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
-    const bool has_slots = s->n > s->hosts;
+    const bool has_slots = !rg__topology_is_flat(s);
     if (c->coll.kind == RG__ALLGATHER)
         return has_slots ? gather_step(s) : STAGE_BYTES;
-    if (c->coll.kind == RG__BROADCAST || has_slots || s->hosts == 2)
+    if (c->coll.kind != RG__ALLREDUCE || has_slots || s->hosts == 2)
         return STAGE_BYTES;
     return STAGE_BYTES * (size_t)rg__least((unsigned)s->hosts, PIECES_MOST);
 }
@@ -367,9 +368,11 @@ static size_t step_bytes(const rg__native *c)
 /* Are the data of this host where all members here can reach them? */
 static bool is_zero_copy(const rg__native *c)
 {
+    if (c->coll.kind == RG__REDUCE)
+        return false;
     if (c->n == 1)
         return c->coll.kind != RG__ALLGATHER ||
-               c->inter->topology.n == c->inter->topology.hosts;
+               rg__topology_is_flat(&c->inter->topology);
     if (c->coll.kind == RG__ALLREDUCE ||
         (c->coll.kind == RG__BROADCAST && c->root >= 0))
         return rg__zero_copy_is_possible(c);
@@ -390,5 +393,5 @@ void rg__pipeline_begin(rg__native *c)
     rg__ring_begin(c);
     c->advance = c->coll.kind == RG__ALLGATHER   ? pipeline_allgather
                  : c->coll.kind == RG__BROADCAST ? pipeline_broadcast
-                                                 : pipeline_allreduce;
+                                                 : pipeline_sum;
 }

@@ -7,6 +7,8 @@
  *               bits are equal. Two hosts send each other the whole slice,
  *               which is as much in one turn less, and add in host order
  *   broadcast   the slice goes down the chain of hosts from the root's on
+ *   reduce      each host adds to the slice, on its way along the chain that ends
+ *               with the root's
  *   allgather   the slices of a host's members go round
  *
  * Several steps are under way at a time. A part is sent once the one that it
@@ -31,7 +33,7 @@ static piece my_slice(const rg__native *c, uint32_t step)
     size_t begin, end;
     rg__step_slice(c, step, c->rank, &begin, &end);
     return (piece){rg__step_data(c, c->rank, step) + begin, end - begin,
-                   c->coll.kind == RG__ALLREDUCE};
+                   rg__kind_adds(c->coll.kind)};
 }
 
 static piece allreduce_piece(const rg__native *c, uint32_t step, uint32_t i,
@@ -68,7 +70,7 @@ static piece piece_of(const rg__native *c, uint32_t step, uint32_t i,
 {
     if (c->coll.kind == RG__ALLREDUCE)
         return allreduce_piece(c, step, i, is_incoming);
-    if (c->coll.kind == RG__BROADCAST)
+    if (c->coll.kind != RG__ALLGATHER)
         return my_slice(c, step);
     return allgather_piece(c, step, i, is_incoming);
 }
@@ -130,11 +132,11 @@ static const char *fault_of(const rg__native *c, const rg__frame *head)
     return NULL;
 }
 
-/* Two hosts add to what they send. */
-static bool may_take(const rg__native *c, uint32_t step, const piece *in)
+/* In an allreduce two hosts add to what they send. */
+static bool may_take(const rg__native *c, uint32_t step)
 {
     const rg__step_parts *p = &c->inter->pipeline.part[step % STAGES];
-    return !in->is_added || c->inter->topology.hosts > 2 ||
+    return c->coll.kind != RG__ALLREDUCE || c->inter->topology.hosts > 2 ||
            p->sent > p->received;
 }
 
@@ -157,6 +159,14 @@ static void finish(const rg__native *c, const piece *sum)
     rg__finish(o, sum->at, sum->bytes / rg_type_size(o->type), c->set_n);
 }
 
+/* Has the part that came last completed a sum? */
+static bool is_complete(const rg__native *c, const rg__step_parts *p)
+{
+    return c->coll.kind == RG__REDUCE
+               ? c->root >= 0
+               : (int)p->received == c->inter->topology.hosts - 1;
+}
+
 static void take_part(rg__native *c, uint32_t step, const piece *in)
 {
     rg__pipeline *x = &c->inter->pipeline;
@@ -167,7 +177,7 @@ static void take_part(rg__native *c, uint32_t step, const piece *in)
     x->awaited--;
     x->is_whole = false;
     p->received++;
-    if (in->is_added && (int)p->received == c->inter->topology.hosts - 1)
+    if (in->is_added && is_complete(c, p))
         finish(c, in);
 }
 
@@ -193,7 +203,7 @@ static bool take_whole(rg__native *c)
     rg__pipeline *x = &c->inter->pipeline;
     const uint32_t step = x->whole_step;
     const piece in = piece_of(c, step, x->part[step % STAGES].received, true);
-    if (!may_take(c, step, &in))
+    if (!may_take(c, step))
         return false;
     take_part(c, step, &in);
     return true;
@@ -268,6 +278,20 @@ void rg__ring_turn(rg__native *c)
     }
 }
 
+/* A broadcast's begins with the root's host, a reduce's ends there. */
+static void begin_chain(rg__native *c)
+{
+    const rg__topology *s = &c->inter->topology;
+    rg__pipeline *x = &c->inter->pipeline;
+    const int root = s->host_of[c->coll.root];
+    const int first =
+        c->coll.kind == RG__BROADCAST ? root : rg__topology_after(s, root, 1);
+    x->parts = 1;
+    x->receives = s->host != first;
+    x->sends = rg__topology_after(s, s->host, 1) != first;
+    x->lag = x->receives ? 1 : 0;
+}
+
 void rg__ring_begin(rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
@@ -279,12 +303,7 @@ void rg__ring_begin(rg__native *c)
     x->receives = x->sends = true;
     x->lag = 0;
     x->parts = c->coll.kind == RG__ALLREDUCE && round > 1 ? 2 * round : round;
-    if (c->coll.kind == RG__BROADCAST) {
-        const int root = s->host_of[c->coll.root];
-        x->parts = 1;
-        x->receives = s->host != root;
-        x->sends = rg__topology_after(s, s->host, 1) != root;
-        x->lag = x->receives ? 1 : 0;
-    }
+    if (c->coll.kind == RG__BROADCAST || c->coll.kind == RG__REDUCE)
+        begin_chain(c);
     x->awaited = x->receives ? (uint64_t)x->parts * c->last : 0;
 }

@@ -1,6 +1,7 @@
 /* Operations over several hosts that are made of parts, one after the other:
  *
- *   reduce            allreduces, whose result only the root keeps
+ *   reduce            small: an allreduce, whose result only the root keeps;
+ *                     large: no parts, it goes along the chain of hosts (ring.c)
  *   reduce_scatter    small: an allreduce; large: scatter.c
  *   uneven counts     first an allgather of the counts, which are compared
  *   pairs, small      an allgather of all streams, of which each takes its part
@@ -151,6 +152,8 @@ static bool is_reduction(const rg__native *c)
 uint64_t rg__schedule_part_count(const rg__native *c, int r)
 {
     const rg__coll *o = &c->user;
+    if (o->kind == RG__REDUCE)
+        return r == o->root ? o->count : 0;
     return o->kind == RG__REDUCE_SCATTERV ? o->recv_counts[r] : o->count;
 }
 
@@ -186,11 +189,24 @@ static rg__coll reduction(const rg__native *c, uint64_t at, uint64_t count,
 
 static rg_status reduce_at_once(rg__native *c)
 {
+    const bool is_roots =
+        c->user.kind == RG__REDUCE && c->user.root == c->set_rank;
     const rg_status st = rg__schedule_room(c, all_count(c) * element(c) + 1);
     if (st != RG_OK)
         return st;
-    const rg__coll part = reduction(c, 0, all_count(c), c->schedule->scratch);
+    const rg__coll part = reduction(
+        c, 0, all_count(c), is_roots ? c->user.recv : c->schedule->scratch);
     return begin_part(c, &part);
+}
+
+/* The whole, as it was started. */
+static rg_status reduce_in_steps(rg__native *c)
+{
+    struct rg__schedule *x = c->schedule;
+    if (x->has_pairs)
+        return RG_OK;
+    x->has_pairs = true;
+    return begin_part(c, &c->user);
 }
 
 static void keep_my_part(const rg__native *c)
@@ -201,25 +217,6 @@ static void keep_my_part(const rg__native *c)
                  c->schedule->scratch +
                      rg__schedule_part_begin(c, c->set_rank) * element(c),
                  (size_t)bytes);
-}
-
-/* The next chunk of a reduce. */
-static rg_status reduce_part(rg__native *c)
-{
-    struct rg__schedule *x = c->schedule;
-    const uint64_t left = c->user.count - x->at;
-    if (left == 0)
-        return RG_OK;
-    const uint64_t now = rg__least(left, CHUNK_BYTES / element(c));
-    const rg_status st = rg__schedule_room(c, now * element(c));
-    if (st != RG_OK)
-        return st;
-    char *recv = c->user.root == c->set_rank
-                     ? (char *)c->user.recv + x->at * element(c)
-                     : x->scratch;
-    const rg__coll part = reduction(c, x->at, now, recv);
-    x->at += now;
-    return begin_part(c, &part);
 }
 
 /* ------------------------------------------------------------------- pairs */
@@ -404,16 +401,25 @@ static bool is_at_once(const rg__native *c)
 {
     const uint64_t n = (uint64_t)c->set_n;
     if (is_reduction(c))
-        return c->user.kind != RG__REDUCE &&
-               all_count(c) * element(c) <= SUM_BYTES;
+        return all_count(c) * element(c) <=
+               (rg__topology_is_flat(&c->inter->topology) ? SMALL_BYTES
+                                                          : SUM_BYTES);
     return c->schedule->longest <= SMALL_BYTES &&
            c->schedule->longest <= SMALL_ALL / n;
+}
+
+/* A large sum would be too much for its root's connection. */
+static bool is_in_steps(const rg__native *c)
+{
+    return c->user.kind == RG__REDUCE &&
+           (!rg__topology_is_flat(&c->inter->topology) ||
+            c->user.count * element(c) > MEDIUM_BYTES);
 }
 
 /* Do data travel without descriptors? */
 static bool goes_straight(const rg__native *c)
 {
-    return c->user.kind != RG__REDUCE && !is_one_for_all(c);
+    return !is_in_steps(c) && !is_one_for_all(c);
 }
 
 /* Every member makes one operation at least that crosses hosts, so that all are
@@ -422,9 +428,8 @@ static void choose(rg__native *c)
 {
     if (rg__pairwise_has(c->user.kind))
         find_longest(c);
-    const bool has_none = c->user.kind == RG__REDUCE && c->user.count == 0;
     const bool is_compared = rg__pairwise_is_uneven(c->user.kind);
-    if (has_none || is_at_once(c))
+    if (is_at_once(c))
         go_to(c, AT_ONCE);
     else
         go_to(c, goes_straight(c) && !is_compared ? COMPARE : PARTS);
@@ -502,8 +507,8 @@ static rg_status end_at_once(rg__native *c)
 
 static rg_status next_part(rg__native *c)
 {
-    if (c->user.kind == RG__REDUCE)
-        return reduce_part(c);
+    if (is_in_steps(c))
+        return reduce_in_steps(c);
     if (is_reduction(c))
         return rg__scatter_next(c);
     return is_one_for_all(c) ? send_part(c) : exchange(c);

@@ -31,6 +31,12 @@ static inline int rg__topology_member(const rg__topology *s, int host, int k)
     return s->at[s->begin[host] + k];
 }
 
+/* Is each member alone on its host? */
+static inline bool rg__topology_is_flat(const rg__topology *s)
+{
+    return s->n == s->hosts;
+}
+
 /* The host that is d places after `host`. */
 static inline int rg__topology_after(const rg__topology *s, int host, int d)
 {
