@@ -1,5 +1,6 @@
 /* Large gathers, scatters, alltoalls and reduce_scatters with equal and with
- * unequal counts, and reduces, whose every element is known. The root is the last rank. */
+ * unequal counts, and reduces, whose every element is known. The root is the
+ * last rank. */
 #ifndef TESTS_TRANSPORT_PARTS_H
 #define TESTS_TRANSPORT_PARTS_H
 

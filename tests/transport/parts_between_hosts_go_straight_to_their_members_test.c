@@ -1,8 +1,8 @@
 /* Large gathers, scatters, alltoalls and reduce_scatters between hosts, with
- * equal and with unequal counts, and reduces: the results are right, and the hosts send each
- * other what pairs need and no more: a part to its member, once; of a sum, each
- * host what it has for a member, once. Only a reduce passes other hosts, which
- * add to it.
+ * equal and with unequal counts, and reduces: the results are right, and the
+ * hosts send each other what pairs need and no more: a part to its member,
+ * once; of a sum, each host what it has for a member, once. Only a reduce
+ * passes other hosts, which add to it.
  *
  *     NAME HOSTS...    a digit for each rank: the host that it is on
  *

@@ -22,7 +22,7 @@
 #define ROUNDS_MAX  16
 #define MEMBERS_MAX 2048
 #define SMALL_ALL   ((uint64_t)64 << 10) /* small data of all, at most */
-#define MEDIUM_ALL  ((uint64_t)256 << 10)
+#define MEDIUM_ALL  ((uint64_t)512 << 10)
 
 typedef struct rg__pairs rg__pairs;
 

@@ -7,8 +7,8 @@
  *               bits are equal. Two hosts send each other the whole slice,
  *               which is as much in one turn less, and add in host order
  *   broadcast   the slice goes down the chain of hosts from the root's on
- *   reduce      each host adds to the slice, on its way along the chain that ends
- *               with the root's
+ *   reduce      each host adds to the slice, on its way along the chain that
+ *               ends with the root's
  *   allgather   the slices of a host's members go round
  *
  * Several steps are under way at a time. A part is sent once the one that it

@@ -1,7 +1,8 @@
 /* Operations over several hosts that are made of parts, one after the other:
  *
  *   reduce            small: an allreduce, whose result only the root keeps;
- *                     large: no parts, it goes along the chain of hosts (ring.c)
+ *                     large: in one, along the chain of hosts (ring.c), or
+ *                     straight to the root (scatter.c)
  *   reduce_scatter    small: an allreduce; large: scatter.c
  *   uneven counts     first an allgather of the counts, which are compared
  *   pairs, small      an allgather of all streams, of which each takes its part
