@@ -10,6 +10,8 @@
 
 /* ----------------------------------------------------------- begin and end */
 
+rg_req *rg__call_waits;
+
 #define PARAMS_LEAST RG__PARAMS_UP_TO(rg_op_params, root)
 
 static rg_status copy_params(rg__call *c, const rg_op_params *params)
@@ -66,6 +68,8 @@ rg_status rg__call_end(rg__call *c, rg_status st, rg_req **req_p)
 {
     if (st == RG_OK && c->params.memory == RG_DEVICE)
         return rg__set_launch(c->set, &c->start, c->params.stream, req_p);
+    if (st == RG_OK && req_p == RG__WAITS)
+        return rg__group_complete(c->set, &c->start);
     if (st == RG_OK)
         return rg__group_add(c->set, &c->start, req_p);
     free(c->start.arrays);

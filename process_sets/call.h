@@ -20,6 +20,11 @@ typedef struct rg__call {
 
 /* ------------------------------------------------------------ begin and end */
 
+/* The place for the request of a call that returns when its operation has
+ * ended, and so has none. */
+extern rg_req *rg__call_waits;
+#define RG__WAITS (&rg__call_waits)
+
 rg_status rg__call_begin(rg__call *c, const char *what, rg_set *set,
                          rg__kind kind, const rg_op_params *params,
                          rg_req **req_p);

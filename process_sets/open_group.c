@@ -298,3 +298,12 @@ rg_status rg__group_refuse(rg_req **req_p)
     rg__engine_start_group(mine.ctx->engine, req_p, 1, st, rg_last_error());
     return rg_wait(req_p, 0);
 }
+
+rg_status rg__group_complete(rg_set *set, const rg__start *start)
+{
+    if (!rg__group_is_open(set->ctx))
+        return rg__channel_complete(set->channel, start);
+    rg_req *req = NULL;
+    const rg_status st = note(set, start, &req);
+    return st == RG_OK ? rg__group_refuse(&req) : st;
+}

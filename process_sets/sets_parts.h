@@ -144,6 +144,8 @@ void rg__set_free(rg_set *set); /* NULL allowed */
 
 /* open_group.c: start an operation, or add it to this thread's open group. */
 rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p);
+/* The same for a call that waits, which can't be in a group. */
+rg_status rg__group_complete(rg_set *set, const rg__start *start);
 bool rg__group_is_open(const rg_ctx *ctx);
 /* The same on device memory; a group is open. */
 rg_status rg__group_add_device(rg_set *set, const rg__start *start,

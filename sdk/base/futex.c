@@ -122,11 +122,15 @@ void rg__rest(const rg__wait_policy *p)
         yield();
 }
 
+bool rg__is_crowded(const rg__wait_policy *p)
+{
+    return !p->keeps_processor &&
+           atomic_load_explicit(&crowd, memory_order_relaxed) > 0;
+}
+
 int rg__spin(const rg__wait_policy *p, uint32_t round)
 {
-    const bool is_crowded =
-        !p->keeps_processor &&
-        atomic_load_explicit(&crowd, memory_order_relaxed) > 0;
+    const bool is_crowded = rg__is_crowded(p);
     if (round < p->pauses && !is_crowded)
         pause_once();
     else if (round < p->pauses + (is_crowded ? CROWD_FACTOR : 1) * p->yields)

@@ -48,6 +48,9 @@ typedef struct rg__wait_policy {
 
 extern const rg__wait_policy rg__wait_usual;
 
+/* Do other threads want the processor, which this one does not keep? */
+bool rg__is_crowded(const rg__wait_policy *policy);
+
 /* The k-th look at memory that has not changed yet; returns 0 when there have
  * been enough of pauses and yields. */
 int rg__spin(const rg__wait_policy *policy, uint32_t round);

@@ -117,6 +117,9 @@ typedef struct rg__start {
 rg_status rg__channel_begin(rg__channel *channel, const rg__start *start,
                             rg_req **req_p);
 
+/* The same, and wait until it has ended. */
+rg_status rg__channel_complete(rg__channel *channel, const rg__start *start);
+
 /* A call of that name was refused here with st, whose sentence is the thread's
  * last: the other members learn that in place of the operation. Returns st, and
  * leaves the sentence as it is. */

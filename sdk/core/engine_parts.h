@@ -187,8 +187,9 @@ static inline bool rg__req_is_done(const rg_req *req)
            RG__REQ_DONE;
 }
 
-/* Free a request that is in no queue. */
+/* Free a request that is in no queue; or only what it owns. */
 void rg__req_free(rg_req *req);
+void rg__req_clear(rg_req *req);
 
 /* sleep.c: wake a thread that advances what was started, of that many bytes. */
 void rg__engine_wake(rg__engine *engine, uint64_t bytes);
@@ -197,11 +198,16 @@ void rg__engine_wake(rg__engine *engine, uint64_t bytes);
  * NULL without memory. With the lock held: queue it; end everything on a
  * channel; end a request that is in no queue. */
 rg_req *rg__req_create(rg__channel *channel, const rg__start *start);
+/* The same in the caller's memory; it does not count on the engine. */
+void rg__req_set(rg_req *req, rg__channel *channel, const rg__start *start);
 void rg__channel_append(rg__channel *channel, rg_req *req);
 void rg__engine_queue_left(rg__engine *engine);
 /* What was queued, of so many bytes: if it is small it goes as far as it can
  * without its peers. */
 void rg__channel_begin_now(rg__channel *channel, uint64_t bytes);
+/* What its caller waits for, as long as nothing else is in flight, no thread
+ * wants the lock and the peers are quick. */
+void rg__channel_go_alone(rg__channel *channel, const rg_req *req);
 rg_status rg__channel_check_start(const rg__channel *channel);
 void rg__channel_shut(rg__channel *channel, rg_status st, const char *why);
 void rg__channel_set_reason(rg__channel *channel, rg_status st,

@@ -11,6 +11,7 @@
 
 #define DONE_PER_ROUND 16 /* operations on one channel */
 #define PIECES         4  /* of a small operation that has just been started */
+#define ALONE_LOOKS    64 /* without success, at what the caller waits for */
 
 /* ------------------------------------------------------- ending requests */
 
@@ -268,13 +269,8 @@ rg_status rg__channel_check(rg__channel *ch)
     return st;
 }
 
-rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
+void rg__req_set(rg_req *req, rg__channel *ch, const rg__start *start)
 {
-    rg_req *req = malloc(sizeof *req);
-    if (req == NULL) {
-        free(start->arrays);
-        return NULL;
-    }
     *req = (rg_req){.engine = ch->engine,
                     .channel = ch,
                     .coll = start->coll,
@@ -282,20 +278,34 @@ rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
                     .last_p = start->last_p,
                     .is_dropped = start->is_dropped};
     rg__deadline_set(req, start->timeout_ms);
+}
+
+rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
+{
+    rg_req *req = malloc(sizeof *req);
+    if (req == NULL) {
+        free(start->arrays);
+        return NULL;
+    }
+    rg__req_set(req, ch, start);
     rg__engine_ref(ch->engine);
     return req;
 }
 
-/* The request is no longer in a queue. */
-void rg__req_free(rg_req *req)
+void rg__req_clear(rg_req *req)
 {
-    rg__engine_unref(req->engine);
-    rg__device_unref(req->device);
     if (!req->is_held) {
         rg__run_free(req->run);
         free(req->arrays);
     }
     free(req->why);
+}
+
+void rg__req_free(rg_req *req)
+{
+    rg__engine_unref(req->engine);
+    rg__device_unref(req->device);
+    rg__req_clear(req);
     free(req);
 }
 
@@ -325,6 +335,27 @@ void rg__channel_begin_now(rg__channel *ch, uint64_t bytes)
     int pieces = bytes < RG__RING_BYTES ? PIECES : 1;
     while (progress_channel(ch) && --pieces > 0)
         ;
+}
+
+static bool is_alone(const rg__engine *e)
+{
+    return atomic_load_explicit(&e->in_flight, memory_order_relaxed) == 1 &&
+           atomic_load_explicit(&e->wanting, memory_order_relaxed) == 0 &&
+           atomic_load_explicit(&e->left, memory_order_relaxed) == NULL &&
+           !rg__engine_is_aborted(e);
+}
+
+void rg__channel_go_alone(rg__channel *ch, const rg_req *req)
+{
+    rg__engine *e = ch->engine;
+    const rg__wait_policy *wait =
+        atomic_load_explicit(&e->wait, memory_order_acquire);
+    const int most = rg__is_crowded(wait) ? 1 : ALONE_LOOKS;
+    for (int vain = 0; vain < most && is_alone(e);) {
+        vain = progress_channel(ch) ? 0 : vain + 1;
+        if (rg__req_is_done(req))
+            return;
+    }
 }
 
 /* In the order in which they were started. If a channel is closed by now, the

@@ -140,13 +140,52 @@ static bool await(rg_req *req, uint64_t deadline)
     return rg__req_is_done(req);
 }
 
-/* Gives back a request that is done; its sentence becomes this thread's. */
+/* The outcome of one that is done; its sentence becomes this thread's. */
+static rg_status outcome_of(const rg_req *req)
+{
+    return req->st == RG_OK
+               ? RG_OK
+               : rg__fail(req->st, "%s",
+                          req->why != NULL ? req->why
+                                           : rg_status_text(req->st));
+}
+
 static rg_status take(rg_req *req)
 {
-    const rg_status st = req->st;
-    if (st != RG_OK)
-        rg__fail(st, "%s", req->why != NULL ? req->why : rg_status_text(st));
+    const rg_status st = outcome_of(req);
     rg__req_free(req);
+    return st;
+}
+
+/* The engine outlives the request while its lock is held. */
+static void await_others(rg_req *req)
+{
+    rg__engine *e = req->engine;
+    rg__engine_ref(e);
+    rg__engine_hand_over(e);
+    rg__engine_unlock(e);
+    await(req, FOREVER);
+    rg__engine_unref(e);
+}
+
+rg_status rg__channel_complete(rg__channel *ch, const rg__start *start)
+{
+    rg__engine *e = ch->engine;
+    rg_req req;
+    rg__req_set(&req, ch, start);
+    rg__engine_lock(e);
+    rg_status st = rg__channel_check_start(ch);
+    if (st == RG_OK) {
+        rg__channel_append(ch, &req);
+        rg__channel_go_alone(ch, &req);
+    }
+    if (st == RG_OK && !rg__req_is_done(&req))
+        await_others(&req);
+    else
+        rg__engine_unlock(e);
+    if (st == RG_OK)
+        st = outcome_of(&req);
+    rg__req_clear(&req);
     return st;
 }
 
