@@ -32,14 +32,19 @@ typedef struct word {
     rg__pair pair;
 } word;
 
+typedef struct started {
+    uint64_t op, digest;
+    rg__descriptor descriptor;
+} started;
+
 struct rg__checked {
     rg__mpi *c;
     rg__checked *next;
     int *ranks;  /* of the members in the world; owned */
     uint64_t op; /* the newest */
     uint64_t digest;
-    word history[HISTORY]; /* at op % HISTORY */
-    uint64_t *digests;     /* at op % room; owned */
+    started history[HISTORY]; /* at op % HISTORY */
+    uint64_t *digests;        /* at op % room; owned */
     uint64_t room;
     uint64_t least; /* what the left neighbour and those from 0 on have ended */
     uint64_t passed; /* what all have ended, by the last word */
@@ -180,11 +185,18 @@ static void tell_all(const rg__checked *k, const word *what, bool is_alarm)
         tell(k, (k->c->rank + i) % k->c->n, what, is_alarm);
 }
 
-/* My word about that operation, or NULL: not started, or long ago. */
-static const word *word_of(const rg__checked *k, uint64_t op)
+/* My word about that operation; without a descriptor if it was not started, or
+ * long ago. */
+static word word_of(const rg__checked *k, uint64_t op)
 {
-    const word *w = &k->history[op % HISTORY];
-    return w->op == op && op != 0 ? w : NULL;
+    const started *s = &k->history[op % HISTORY];
+    word w = {.set = k->c->id, .from = k->c->rank, .op = op};
+    if (s->op == op && op != 0) {
+        w.has_descriptor = true;
+        w.digest = s->digest;
+        w.descriptor = s->descriptor;
+    }
+    return w;
 }
 
 /* ----------------------------------------------------------------- digests
@@ -298,11 +310,9 @@ static void note_descriptor(rg__checked *k, int from, const word *told)
 
 static void tell_mine(rg__checked *k, uint64_t op)
 {
-    const word too_old = {.set = k->c->id, .from = k->c->rank, .op = op};
-    const word *known = word_of(k, op);
-    const word *mine = known == NULL ? &too_old : known;
-    tell_all(k, mine, true);
-    note_descriptor(k, k->c->rank, mine);
+    const word mine = word_of(k, op);
+    tell_all(k, &mine, true);
+    note_descriptor(k, k->c->rank, &mine);
 }
 
 /* An alarm about an earlier operation replaces a later one. */
@@ -436,13 +446,18 @@ void rg__check_close(void)
 _Static_assert(sizeof(rg__descriptor) % sizeof(uint64_t) == 0,
                "all of it is mixed");
 
-uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *descriptor)
+static uint64_t mix(uint64_t hash, uint64_t part)
 {
-    uint64_t part;
+    hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+uint64_t rg__check_hash(const rg__descriptor *descriptor)
+{
+    uint64_t hash = 0, part;
     for (size_t i = 0; i < sizeof *descriptor; i += sizeof part) {
         memcpy(&part, (const char *)descriptor + i, sizeof part);
-        hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 29;
+        hash = mix(hash, part);
     }
     return hash;
 }
@@ -457,17 +472,12 @@ void rg__check_started(rg__mpi *c)
     rg__checked *k = c->checked;
     if (k == NULL)
         return;
-    rg__descriptor descriptor = c->mine.descriptor;
-    if (descriptor.kind == RG__AGREE)
-        descriptor.tag = 0; /* these may differ, and are compared there */
     k->op++;
-    k->digest = rg__check_mix(k->digest, &descriptor);
-    k->history[k->op % HISTORY] = (word){.set = c->id,
-                                         .from = c->rank,
-                                         .has_descriptor = true,
-                                         .op = k->op,
-                                         .digest = k->digest,
-                                         .descriptor = descriptor};
+    k->digest = mix(k->digest, c->hash);
+    started *mine = &k->history[k->op % HISTORY];
+    *mine = (started){k->op, k->digest, c->mine.descriptor};
+    if (mine->descriptor.kind == RG__AGREE)
+        mine->descriptor.tag = 0; /* as in the hash */
     note_digest(k);
     k->since_ns = 0;
     k->looks = 0;
@@ -484,7 +494,7 @@ void rg__check_ended(rg__mpi *c)
     rg__checked *k = c->checked;
     if (k == NULL || !is_told(k->op))
         return;
-    word routine = *word_of(k, k->op);
+    word routine = word_of(k, k->op);
     routine.is_routine = true;
     say_passed(k, &routine);
     k->owed++;
@@ -554,7 +564,7 @@ rg_status rg__check_differs(rg__mpi *c, const rg__pair *p)
     rg__checked *k = c->checked;
     if (k == NULL)
         return rg__elements_differ(c, c->coll.kind, p);
-    word found = *word_of(k, k->op);
+    word found = word_of(k, k->op);
     found.is_pair = true;
     found.pair = *p;
     tell_all(k, &found, false);
@@ -580,7 +590,8 @@ rg_status rg__check_waits(rg__mpi *c)
         k->since_ns = now;
     if (!k->has_stalled && now - k->since_ns >= STALL_NS) {
         k->has_stalled = true;
-        tell_all(k, word_of(k, k->op), false);
+        const word mine = word_of(k, k->op);
+        tell_all(k, &mine, false);
     }
     listen();
     return rg__check_verdict(c);

@@ -46,8 +46,7 @@ int rg__check_left(const rg__mpi *c, int *ranks, int room);
 /* Has that member called rg_finalize, as far as is known? */
 bool rg__check_has_left(const rg__mpi *c, int m);
 
-/* A digest of hash, itself a digest, and of descriptor. */
-uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *descriptor);
+uint64_t rg__check_hash(const rg__descriptor *descriptor);
 
 /* This operation starts, and has ended. */
 void rg__check_started(rg__mpi *c);

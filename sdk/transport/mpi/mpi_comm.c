@@ -310,10 +310,12 @@ static uint64_t tag_of(const rg__mpi *c)
     return tag;
 }
 
-static int message_tag(const rg__descriptor *line)
+/* Tags of an agreement may differ, and are compared there. */
+static uint64_t hash_of(rg__descriptor line)
 {
-    const uint64_t hash = rg__check_mix(0, line);
-    return (int)((hash ^ hash >> 32) % RG__MPI_TAGS);
+    if (line.kind == RG__AGREE)
+        line.tag = 0;
+    return rg__check_hash(&line);
 }
 
 static void note_mine(rg__mpi *c)
@@ -328,7 +330,8 @@ static void note_mine(rg__mpi *c)
                          .tag = tag_of(c),
                          .prescale = coll->prescale,
                          .postscale = coll->postscale};
-    c->tag = message_tag(&c->mine.descriptor);
+    c->hash = hash_of(c->mine.descriptor);
+    c->tag = (int)((c->hash ^ c->hash >> 32) % RG__MPI_TAGS);
     if (coll->kind == RG__AGREE)
         memcpy(c->mine.value, coll->send, sizeof c->mine.value);
 }
@@ -384,10 +387,13 @@ static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
         return refuse_join(c);
     c->ops++;
     c->at = c->part = 0;
+    c->needed = 0;
     c->is_packed = false;
     rg__mpi_note_start();
     note_mine(c);
-    rg__check_started(c);
+    c->is_untold = !rg__uneven_is(c);
+    if (!c->is_untold)
+        rg__check_started(c); /* the first stage may find a difference */
     c->next = first_stage(c);
     c->stage = is_each || coll->kind == RG__AGREE ? bring : c->next;
     return RG_OK;
@@ -403,7 +409,11 @@ static rg_status go_on(rg__mpi *c)
     if (st != RG_OK)
         return st;
     c->base.moves++;
-    return c->stage(c);
+    st = c->stage(c);
+    if (c->is_untold)
+        rg__check_started(c);
+    c->is_untold = false;
+    return st;
 }
 
 static void end(rg__mpi *c, rg_status st)

@@ -35,6 +35,13 @@ typedef struct rg__pair {
     uint64_t sends, expects;
 } rg__pair;
 
+/* Of a reduction: elements that are exchanged and computed together. */
+typedef struct rg__round {
+    uint64_t at, count;
+    char *scratch;   /* that others' data come to */
+    int heard, sent; /* requests up to those data, and to the last one sent */
+} rg__round;
+
 struct rg__mpi {
     rg__comm base;
     MPI_Comm mpi;
@@ -48,11 +55,16 @@ struct rg__mpi {
     uint64_t ops;  /* started */
 
     rg__coll coll;
+    uint64_t hash; /* of what is started, as far as members must start alike */
     int tag; /* of its messages: members that have started different things do
                 not take each other's */
+    bool is_untold; /* check.c learns of it once its messages are on their way
+                     */
     rg__stage_fn stage, next; /* next: after a comparison */
     uint64_t at, part;        /* elements done, and in flight */
     uint64_t done;            /* elements of the part that are computed */
+    uint64_t round_count;     /* elements of a round, the last one excepted */
+    rg__round round[2];       /* by its number; two are in flight */
     bool is_together; /* a reduction that each member computes completely */
     bool is_packed;   /* an alltoall that sends from scratch */
 
@@ -60,7 +72,8 @@ struct rg__mpi {
     int requests, room;     /* posted, and how many there is room for */
     int completed;          /* of those that are posted */
     int needed;             /* so many before the next stage; 0: all */
-    uint64_t since_ns;      /* it was polled without success; 0: it was not */
+    uint32_t looks;         /* without success */
+    uint64_t since_ns;      /* since when; 0: they were few */
     uint64_t looked_ns;     /* the last time */
     rg__brought mine, *all; /* all: n of them */
     uint64_t *told;         /* uneven: elements that I send to each member, */
@@ -92,9 +105,9 @@ rg_status rg__mpi_posted(const char *call, int code);
 MPI_Request *rg__mpi_request(rg__mpi *c);
 /* Operations posted from here on may go on during the next stage. */
 void rg__mpi_need_so_far(rg__mpi *c);
-/* Go on with that stage when all that was posted is complete, at once if it is
- * by now. */
-rg_status rg__mpi_then(rg__mpi *c, rg__stage_fn stage);
+/* Go on with that stage when so many of those posted are complete, at once if
+ * they are by now; 0: all. */
+rg_status rg__mpi_then(rg__mpi *c, rg__stage_fn stage, int needed);
 /* Give the operation so much memory; it is freed when it has ended. like: the
  * source of the copy to its beginning, or the destination of the copy from
  * there; parts of it are best aligned as rg__mpi_stride does. */

@@ -28,7 +28,8 @@
 #define TOGETHER    ((uint64_t)24 << 10)
 #define HEARD       ((uint64_t)48 << 10) /* up to so many from all others */
 #define TO_ROOT     ((uint64_t)2 << 20)  /* bytes, of all senders */
-#define ROUND_BYTES ((uint64_t)2 << 20)
+#define PIECE_BYTES ((uint64_t)128 << 10)
+#define REQUESTS    4096 /* are waited for before more are posted */
 #define BLOCK_BYTES ((size_t)16 << 10)
 #define CHUNK       ((uint64_t)1 << 27) /* elements of one call */
 
@@ -207,16 +208,21 @@ static rg_status whole(rg__mpi *c)
     return finish(c);
 }
 
-/* ------------------------------------------------------------- by messages */
+/* ------------------------------------------------------------- by messages
+ * While a round is computed the next one's slices travel; no rank waits for
+ * another that still computes. All members post in the same order:
+ *
+ *   slices 0, slices 1, results 0, slices 2, results 1, ...
+ */
 
-/* Of this round, in elements: where the slice of rank r begins in all data, and
+/* Of a round, in elements: where the slice of rank r begins in all data, and
  * its length. */
 typedef struct slice {
     uint64_t at, count;
 } slice;
 
-/* at and part count elements of each rank's part. */
-static slice scattered(const rg__mpi *c, int r)
+/* at and count: elements of each rank's part. */
+static slice scattered(const rg__mpi *c, const rg__round *round, int r)
 {
     const rg__coll *o = &c->coll;
     uint64_t first = (uint64_t)r * o->count, count = o->count;
@@ -226,142 +232,50 @@ static slice scattered(const rg__mpi *c, int r)
             first += o->recv_counts[q];
         count = o->recv_counts[r];
     }
-    if (c->at >= count)
+    if (round->at >= count)
         return (slice){first, 0};
-    return (slice){first + c->at, at_most(count - c->at, c->part)};
+    return (slice){first + round->at, at_most(count - round->at, round->count)};
 }
 
-static slice slice_of(const rg__mpi *c, int r)
+static slice slice_of(const rg__mpi *c, const rg__round *round, int r)
 {
     if (c->is_together)
         return (slice){0, c->coll.count};
     if (is_scatter(c))
-        return scattered(c, r);
-    const uint64_t n = (uint64_t)c->n;
-    const uint64_t each = (c->part + n - 1) / n;
-    const uint64_t begin = at_most((uint64_t)r * each, c->part);
-    return (slice){c->at + begin, at_most(begin + each, c->part) - begin};
+        return scattered(c, round, r);
+    const uint64_t n = (uint64_t)c->n, count = round->count;
+    const uint64_t each = (count + n - 1) / n;
+    const uint64_t begin = at_most((uint64_t)r * each, count);
+    return (slice){round->at + begin, at_most(begin + each, count) - begin};
 }
 
-static uint64_t stride(const rg__mpi *c)
+static uint64_t stride(const rg__mpi *c, const rg__round *round)
 {
-    return rg__mpi_stride(bytes_of(c, slice_of(c, c->rank).count));
+    return rg__mpi_stride(bytes_of(c, slice_of(c, round, c->rank).count));
 }
 
 /* Scratch: what others send for my slice, one after the other; after them my
  * result, if there is no room for it elsewhere. */
-static char *received_from(const rg__mpi *c, int r)
+static char *received_from(const rg__mpi *c, const rg__round *round, int r)
 {
     const uint64_t index = (uint64_t)((r - c->rank + c->n) % c->n) - 1;
-    return c->scratch + index * stride(c);
+    return round->scratch + index * stride(c, round);
 }
 
-static char *my_result(const rg__mpi *c)
+static char *my_result(const rg__mpi *c, const rg__round *round)
 {
-    const slice mine = slice_of(c, c->rank);
+    const slice mine = slice_of(c, round, c->rank);
     if (is_scatter(c))
-        return (char *)c->coll.recv + bytes_of(c, c->at);
+        return (char *)c->coll.recv + bytes_of(c, round->at);
     if (has_result(c))
         return (char *)c->coll.recv + bytes_of(c, mine.at);
-    return c->scratch + (uint64_t)(c->n - 1) * stride(c);
+    return round->scratch + (uint64_t)(c->n - 1) * stride(c, round);
 }
 
-static rg_status next_round(rg__mpi *c);
-
-static rg_status exchange_results(rg__mpi *c)
+/* The one that is computed. */
+static rg__round *this_round(rg__mpi *c)
 {
-    const rg__coll *o = &c->coll;
-    c->stage = next_round;
-    c->needed = 0;
-    rg_status st = RG_OK;
-    for (int i = 1; i < c->n && st == RG_OK && has_result(c); i++) {
-        const int from = (c->rank + c->n - i) % c->n;
-        const slice s = slice_of(c, from);
-        st =
-            rg__mpi_recv(c, from, (char *)o->recv + bytes_of(c, s.at), s.count);
-    }
-    for (int i = 1; i < c->n && st == RG_OK; i++) {
-        const int to = (c->rank + i) % c->n;
-        if (o->kind == RG__ALLREDUCE || to == o->root)
-            st = rg__mpi_send(c, to, my_result(c), slice_of(c, c->rank).count);
-    }
-    return st == RG_OK ? RG_IN_PROGRESS : st;
-}
-
-/* Elements [at, at + count) of my slice, of all members in rank order. More
- * members than rg__combine takes at a time are taken in turns. */
-static void combine(const rg__mpi *c, uint64_t at, size_t count, void *out)
-{
-    const void *src[RG__SOURCES_MAX];
-    const rg__coll *o = &c->coll;
-    const slice mine = slice_of(c, c->rank);
-    int n = 0;
-    for (int r = 0; r < c->n && r < RG__SOURCES_MAX; r++)
-        src[n++] = r == c->rank
-                       ? (const char *)o->send + bytes_of(c, mine.at + at)
-                       : received_from(c, r) + bytes_of(c, at);
-    rg__combine(o, out, src, n, count, c->n);
-}
-
-static const char *own_send(const rg__mpi *c)
-{
-    return (const char *)c->coll.send + bytes_of(c, slice_of(c, c->rank).at);
-}
-
-/* In place, my own send lies where the result goes. If it is added first it is
- * read before it is written to; else it goes by way of a block. */
-static bool is_written_early(const rg__mpi *c)
-{
-    return c->rank > 1 && my_result(c) == own_send(c);
-}
-
-/* done: elements of my slice that are computed. */
-static rg_status compute(rg__mpi *c)
-{
-    _Alignas(64) char block[BLOCK_BYTES];
-    const uint64_t count = slice_of(c, c->rank).count;
-    const uint64_t stop =
-        at_most(count, c->done + RG__WORK_BYTES / rg_type_size(c->coll.type));
-    const uint64_t most = BLOCK_BYTES / rg_type_size(c->coll.type);
-    const bool is_early = is_written_early(c);
-    while (c->done < stop) {
-        const size_t now = (size_t)at_most(stop - c->done, most);
-        char *to = my_result(c) + bytes_of(c, c->done);
-        combine(c, c->done, now, is_early ? block : to);
-        if (is_early)
-            rg__copy(to, block, bytes_of(c, now));
-        c->done += now;
-    }
-    if (c->done < count)
-        return RG_IN_PROGRESS;
-    if (is_scatter(c) || c->is_together)
-        return rg__mpi_then(c, next_round);
-    /* in place, results go where slices lie that are sent */
-    return c->coll.send == c->coll.recv ? rg__mpi_then(c, exchange_results)
-                                        : exchange_results(c);
-}
-
-/* Sends may outlast receives, unless the result is about to overwrite them at
- * once. */
-static rg_status post_round(rg__mpi *c)
-{
-    c->done = 0;
-    c->stage = compute;
-    rg_status st = RG_OK;
-    for (int i = 1; i < c->n && st == RG_OK; i++) {
-        const int from = (c->rank + c->n - i) % c->n;
-        st = rg__mpi_recv(c, from, received_from(c, from),
-                          slice_of(c, c->rank).count);
-    }
-    if (!c->is_together || c->coll.send != c->coll.recv)
-        rg__mpi_need_so_far(c);
-    for (int i = 1; i < c->n && st == RG_OK; i++) {
-        const int to = (c->rank + i) % c->n;
-        const slice s = slice_of(c, to);
-        st = rg__mpi_send(c, to, (const char *)c->coll.send + bytes_of(c, s.at),
-                          s.count);
-    }
-    return st == RG_OK ? RG_IN_PROGRESS : st;
+    return &c->round[c->part % 2];
 }
 
 /* How many elements the rounds go over. */
@@ -376,25 +290,157 @@ static uint64_t length(const rg__mpi *c)
     return most;
 }
 
-static rg_status next_round(rg__mpi *c)
+static rg_status end_rounds(rg__mpi *c)
 {
-    c->at += c->part;
-    if (c->at >= length(c))
-        return RG_OK;
-    const uint64_t n = (uint64_t)c->n;
-    uint64_t most = ROUND_BYTES / rg_type_size(c->coll.type);
-    if (is_scatter(c))
-        most = most / n + 1;
-    c->part = at_most(length(c) - c->at, most);
-    if (c->scratch == NULL) {
-        const uint64_t each =
-            is_scatter(c) || c->is_together ? c->part : (c->part + n - 1) / n;
-        const rg_status st = rg__mpi_scratch(
-            c, n * rg__mpi_stride(bytes_of(c, each)), own_send(c));
-        if (st != RG_OK)
-            return st;
+    (void)c;
+    return RG_OK;
+}
+
+/* at: elements of the rounds that are posted. */
+static rg_status post_round(rg__mpi *c, rg__round *round)
+{
+    rg_status st = RG_OK;
+    round->at = c->at;
+    round->count = at_most(length(c) - c->at, c->round_count);
+    c->at += round->count;
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int from = (c->rank + c->n - i) % c->n;
+        st = rg__mpi_recv(c, from, received_from(c, round, from),
+                          slice_of(c, round, c->rank).count);
     }
-    return post_round(c);
+    round->heard = c->requests;
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int to = (c->rank + i) % c->n;
+        const slice s = slice_of(c, round, to);
+        st = rg__mpi_send(c, to, (const char *)c->coll.send + bytes_of(c, s.at),
+                          s.count);
+    }
+    round->sent = c->requests;
+    return st;
+}
+
+static rg_status exchange_results(rg__mpi *c, const rg__round *round)
+{
+    const rg__coll *o = &c->coll;
+    rg_status st = RG_OK;
+    for (int i = 1; i < c->n && st == RG_OK && has_result(c); i++) {
+        const int from = (c->rank + c->n - i) % c->n;
+        const slice s = slice_of(c, round, from);
+        st =
+            rg__mpi_recv(c, from, (char *)o->recv + bytes_of(c, s.at), s.count);
+    }
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int to = (c->rank + i) % c->n;
+        if (o->kind == RG__ALLREDUCE || to == o->root)
+            st = rg__mpi_send(c, to, my_result(c, round),
+                              slice_of(c, round, c->rank).count);
+    }
+    return st;
+}
+
+static rg_status compute(rg__mpi *c);
+
+/* part: rounds that are computed. The list of requests begins anew now and
+ * then. */
+static rg_status end_round(rg__mpi *c)
+{
+    rg__round *round = this_round(c);
+    rg_status st = RG_OK;
+    if (!is_scatter(c) && !c->is_together)
+        st = exchange_results(c, round);
+    if (st != RG_OK)
+        return st;
+    c->part++;
+    c->done = 0;
+    if (round->at + round->count == length(c))
+        return rg__mpi_then(c, end_rounds, 0);
+    if (c->at < length(c))
+        st = post_round(c, round);
+    c->stage = compute;
+    c->needed = c->requests > REQUESTS ? 0 : this_round(c)->heard;
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+/* Elements [at, at + count) of my slice, of all members in rank order. More
+ * members than rg__combine takes at a time are taken in turns. */
+static void combine(const rg__mpi *c, const rg__round *round, uint64_t at,
+                    size_t count, void *out)
+{
+    const void *src[RG__SOURCES_MAX];
+    const rg__coll *o = &c->coll;
+    const slice mine = slice_of(c, round, c->rank);
+    int n = 0;
+    for (int r = 0; r < c->n && r < RG__SOURCES_MAX; r++)
+        src[n++] = r == c->rank
+                       ? (const char *)o->send + bytes_of(c, mine.at + at)
+                       : received_from(c, round, r) + bytes_of(c, at);
+    rg__combine(o, out, src, n, count, c->n);
+}
+
+/* In place, my own send lies where the result goes. If it is added first it is
+ * read before it is written to; else it goes by way of a block. */
+static bool is_written_early(const rg__mpi *c, const rg__round *round)
+{
+    const uint64_t at = slice_of(c, round, c->rank).at;
+    return c->rank > 1 &&
+           my_result(c, round) == (const char *)c->coll.send + bytes_of(c, at);
+}
+
+/* done: elements of my slice that are computed. */
+static rg_status compute(rg__mpi *c)
+{
+    _Alignas(64) char block[BLOCK_BYTES];
+    const rg__round *round = this_round(c);
+    const uint64_t count = slice_of(c, round, c->rank).count;
+    const uint64_t stop =
+        at_most(count, c->done + RG__WORK_BYTES / rg_type_size(c->coll.type));
+    const uint64_t most = BLOCK_BYTES / rg_type_size(c->coll.type);
+    const bool is_early = is_written_early(c, round);
+    while (c->done < stop) {
+        const size_t now = (size_t)at_most(stop - c->done, most);
+        char *to = my_result(c, round) + bytes_of(c, c->done);
+        combine(c, round, c->done, now, is_early ? block : to);
+        if (is_early)
+            rg__copy(to, block, bytes_of(c, now));
+        c->done += now;
+    }
+    if (c->done < count)
+        return RG_IN_PROGRESS;
+    /* in place, results go where slices lie that are sent */
+    const bool is_sent_from = c->coll.send == c->coll.recv && !is_scatter(c);
+    return is_sent_from ? rg__mpi_then(c, end_round, round->sent)
+                        : end_round(c);
+}
+
+static rg_status begin_rounds(rg__mpi *c)
+{
+    const uint64_t n = (uint64_t)c->n, all = length(c);
+    const uint64_t bytes = n > 4 ? n * PIECE_BYTES : 4 * PIECE_BYTES;
+    c->round_count = bytes / rg_type_size(c->coll.type);
+    if (is_scatter(c))
+        c->round_count = c->round_count / n + 1;
+    if (all == 0)
+        return RG_OK;
+    const uint64_t count = at_most(all, c->round_count);
+    const uint64_t each =
+        is_scatter(c) || c->is_together ? count : (count + n - 1) / n;
+    const uint64_t room = n * rg__mpi_stride(bytes_of(c, each));
+    rg_status st = rg__mpi_scratch(c, count < all ? 2 * room : room,
+                                   (const char *)c->coll.send +
+                                       bytes_of(c, each * (uint64_t)c->rank));
+    if (st != RG_OK)
+        return st;
+    c->round[0].scratch = c->scratch;
+    c->round[1].scratch = c->scratch + room;
+    c->done = 0;
+    c->stage = compute;
+    st = post_round(c, &c->round[0]);
+    /* together and in place, the result is about to overwrite what is sent */
+    const bool is_sent_first = c->is_together && c->coll.send == c->coll.recv;
+    c->needed = is_sent_first ? c->round[0].sent : c->round[0].heard;
+    if (st == RG_OK && c->at < all)
+        st = post_round(c, &c->round[1]);
+    return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
 /* ------------------------------------------------------------------ to root */
@@ -590,7 +636,7 @@ static rg_status begin(rg__mpi *c)
     if (is_few && goes_to_root(c))
         return begin_to_root(c);
     c->is_together = is_few && goes_together(c);
-    c->stage = by_mpi ? whole : next_round;
+    c->stage = by_mpi ? whole : begin_rounds;
     return c->stage(c);
 }
 

@@ -9,6 +9,7 @@
 /* Parts of the time that an operation has waited. */
 #define BACKOFF_PART 16
 #define BACKOFF_MOST 4
+#define UNTIMED      16
 #define SPARE_MOST   ((uint64_t)16 << 20)
 /* Copies are slow to a place that is, modulo a page, a few bytes after the
  * source. So scratch is aligned as the program's memory is: rg_alloc memory
@@ -147,6 +148,7 @@ void rg__mpi_note_no_wait(rg__mpi *c)
     if (c->since_ns != 0)
         waiting--;
     c->since_ns = 0;
+    c->looks = 0;
 }
 
 /* Polling a set that is not ready makes MPI look at all sets, and yield. So
@@ -170,8 +172,11 @@ bool rg__mpi_backs_off(const rg__mpi *c)
            now < c->looked_ns + part_of_wait(c, BACKOFF_MOST);
 }
 
+/* A short wait is not worth a clock. */
 static void note_vain_look(rg__mpi *c)
 {
+    if (++c->looks < UNTIMED)
+        return;
     c->looked_ns = rg__now_ns();
     if (c->since_ns != 0)
         return;
@@ -183,7 +188,8 @@ static void note_vain_look(rg__mpi *c)
  * failure of several at once to the handler of MPI_COMM_WORLD. */
 rg_status rg__mpi_await(rg__mpi *c)
 {
-    const int needed = c->needed == 0 ? c->requests : c->needed;
+    const bool needs_all = c->needed == 0 || c->needed > c->requests;
+    const int needed = needs_all ? c->requests : c->needed;
     while (c->completed < needed) {
         int is_done = 0;
         const rg_status st =
@@ -198,8 +204,8 @@ rg_status rg__mpi_await(rg__mpi *c)
         c->completed++;
     }
     rg__mpi_note_no_wait(c);
-    if (c->completed == c->requests)
-        c->requests = c->completed = c->needed = 0;
+    if (needs_all)
+        c->requests = c->completed = 0;
     return RG_OK;
 }
 
@@ -208,9 +214,9 @@ void rg__mpi_need_so_far(rg__mpi *c)
     c->needed = c->requests;
 }
 
-rg_status rg__mpi_then(rg__mpi *c, rg__stage_fn stage)
+rg_status rg__mpi_then(rg__mpi *c, rg__stage_fn stage, int needed)
 {
-    c->needed = 0;
+    c->needed = needed;
     c->stage = stage;
     const rg_status st = rg__mpi_await(c);
     return st == RG_OK ? stage(c) : st;
