@@ -9,6 +9,7 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/least.h"
+#include "sdk/base/unseen.h"
 #include "sdk/transport/half.h"
 #include "sdk/transport/names.h"
 
@@ -19,19 +20,9 @@
 #define CLONES /* resolvers run before a sanitizer's runtime is there */
 #endif
 
-/* ThreadSanitizer looks at all that a loop reads and writes, once, before it,
- * and not at one element at a time. */
-#ifdef __SANITIZE_THREAD__
-void __tsan_read_range(const void *at, size_t bytes);
-void __tsan_write_range(void *at, size_t bytes);
-#define UNSEEN __attribute__((no_sanitize("thread")))
 #define LOOK(out, a, b, bytes)                                                 \
-    (__tsan_read_range((a), (bytes)), __tsan_read_range((b), (bytes)),         \
-     __tsan_write_range((out), (bytes)))
-#else
-#define UNSEEN
-#define LOOK(out, a, b, bytes) (void)0
-#endif
+    (RG__READS((a), (bytes)), RG__READS((b), (bytes)),                         \
+     RG__WRITES((out), (bytes)))
 
 #define LOOSE(T) T __attribute__((aligned(1), may_alias))
 typedef LOOSE(uint8_t) u8;
@@ -57,8 +48,8 @@ typedef LOOSE(double) f64;
 #define B_XOR(x, y)   ((x) ^ (y))
 
 #define LOOP(name, T, EXPR)                                                    \
-    CLONES UNSEEN static void name(void *out, const void *a, const void *b,    \
-                                   size_t n)                                   \
+    CLONES RG__UNSEEN static void name(void *out, const void *a,               \
+                                       const void *b, size_t n)                \
     {                                                                          \
         T *o = out;                                                            \
         const T *x = a, *y = b;                                                \
@@ -117,7 +108,8 @@ PAIR(f64_f64, double, double, );
 /* NaN first, then by value, then by index: a total order but for pairs whose
  * parts are equal, so the result does not depend on the order of adding. */
 #define PAIR_LOOP(name, P, IS_NAN, BEFORE)                                     \
-    UNSEEN static void name(void *out, const void *a, const void *b, size_t n) \
+    RG__UNSEEN static void name(void *out, const void *a, const void *b,       \
+                                size_t n)                                      \
     {                                                                          \
         P *o = out;                                                            \
         const P *x = a, *y = b;                                                \

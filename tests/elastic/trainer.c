@@ -21,6 +21,7 @@
 #include "elastic/state/state.h"
 #include "regroup/regroup.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/unseen.h"
 #include "sdk/core/context.h"
 
 #define SAMPLES 4096
@@ -72,7 +73,7 @@ static void compute_for(uint64_t ms)
            (long)ms);
 }
 
-static uint64_t mix(uint64_t x)
+RG__UNSEEN static uint64_t mix(uint64_t x)
 {
     x ^= x >> 31;
     x *= UINT64_C(0x9e3779b97f4a7c15);
@@ -265,6 +266,14 @@ static rg_status give_metrics(const trainer *t, rg_state *st, uint64_t step)
     return rs == RG_OK ? rg_metric(st, "step/3", at / 3, RG_AVG) : rs;
 }
 
+RG__UNSEEN static void mix_state(trainer *t)
+{
+    RG__READS(t->sums, SUMS * sizeof *t->sums);
+    RG__WRITES(t->state, t->words * sizeof *t->state);
+    for (uint64_t i = 1; i < t->words; i++)
+        t->state[i] = mix(t->state[i] + (uint64_t)t->sums[i % SUMS] + i);
+}
+
 static rg_status one_step(trainer *t, rg_state *st)
 {
     const uint64_t step = t->state[0];
@@ -287,8 +296,7 @@ static rg_status one_step(trainer *t, rg_state *st)
     rs = mix_part(t, st);
     if (rs != RG_OK)
         return rs;
-    for (uint64_t i = 1; i < t->words; i++)
-        t->state[i] = mix(t->state[i] + (uint64_t)t->sums[i % SUMS] + i);
+    mix_state(t);
     t->state[0] = step + 1;
     rs = give_metrics(t, st, step + 1);
     if (rs != RG_OK)

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/unseen.h"
+
 #define MOST ((uint64_t)150000) /* elements from one to another: many chunks */
 #define EVEN (MOST / 2 - 1)
 
@@ -63,7 +65,7 @@ uint64_t parts_count(const parts *p, parts_kind k, int from, int to)
     return usual > p->fewer ? usual - p->fewer : usual;
 }
 
-static int64_t value(int from, int to, uint64_t i)
+RG__UNSEEN static int64_t value(int from, int to, uint64_t i)
 {
     return (int64_t)(i * 8191 + (uint64_t)(from * 100 + to));
 }
@@ -82,14 +84,20 @@ static place place_of(const parts *p, parts_kind k, bool is_sent)
     return at;
 }
 
+RG__UNSEEN static void fill(int64_t *to, uint64_t n, int from, int whose)
+{
+    RG__WRITES(to, n * sizeof *to);
+    for (uint64_t i = 0; i < n; i++)
+        to[i] = value(from, whose, i);
+}
+
 void parts_fill(const parts *p, parts_kind k)
 {
     const place out = place_of(p, k, true);
     int64_t *send = k == IN_PLACE ? p->recv : p->send;
     memset(p->recv, 0x55, room_of(p) * sizeof *p->recv);
     for (int r = 0; r < p->n; r++)
-        for (uint64_t i = 0; i < out.counts[r]; i++)
-            send[out.places[r] + i] = value(p->rank, r, i);
+        fill(send + out.places[r], out.counts[r], p->rank, r);
 }
 
 static rg_status start(const parts *p, parts_kind k, rg_req **req_p)
@@ -139,29 +147,45 @@ void parts_start(const parts *p, parts_kind k, rg_req **req_p)
     CHECK_OK(start(p, k, req_p));
 }
 
-static int64_t sum_of(const parts *p, uint64_t i)
+RG__UNSEEN static int64_t sum_of(int n, int rank, uint64_t i)
 {
     int64_t sum = 0;
-    for (int r = 0; r < p->n; r++)
-        sum += value(r, p->rank, i);
+    for (int r = 0; r < n; r++)
+        sum += value(r, rank, i);
     return sum;
+}
+
+/* The first element that is wrong, or n. */
+RG__UNSEEN static uint64_t first_wrong(const parts *p, const int64_t *got,
+                                       uint64_t n, int from, bool is_summed)
+{
+    const int ranks = p->n, rank = p->rank;
+    uint64_t i = 0;
+    RG__READS(got, n * sizeof *got);
+    while (i < n && got[i] == (is_summed ? sum_of(ranks, rank, i)
+                                         : value(from, rank, i)))
+        i++;
+    return i;
 }
 
 void parts_check(const parts *p, parts_kind k)
 {
     const place in = place_of(p, k, false);
-    for (int r = 0; r < (is_sum(k) ? 1 : p->n); r++)
-        for (uint64_t i = 0; i < in.counts[r]; i++)
-            if (p->recv[in.places[r] + i] !=
-                (is_sum(k) ? sum_of(p, i) : value(r, p->rank, i)))
-                CHECK_FAIL("element %llu of kind %d from rank %d is wrong",
-                           (unsigned long long)i, (int)k, r);
+    for (int r = 0; r < (is_sum(k) ? 1 : p->n); r++) {
+        const uint64_t i =
+            first_wrong(p, p->recv + in.places[r], in.counts[r], r, is_sum(k));
+        if (i < in.counts[r])
+            CHECK_FAIL("element %llu of kind %d from rank %d is wrong",
+                       (unsigned long long)i, (int)k, r);
+    }
 }
 
-uint64_t parts_hash(const parts *p)
+RG__UNSEEN uint64_t parts_hash(const parts *p)
 {
+    const uint64_t n = room_of(p);
     uint64_t hash = 0;
-    for (uint64_t i = 0; i < room_of(p); i++)
+    RG__READS(p->recv, n * sizeof *p->recv);
+    for (uint64_t i = 0; i < n; i++)
         hash = hash * 31 + (uint64_t)p->recv[i];
     return hash;
 }
