@@ -130,11 +130,11 @@ static uint64_t count(const json_t *object, const char *name)
 static bool is_meeting(const json_t *event)
 {
     const char *name = json_string_value(json_object_get(event, "name"));
-    const json_t *status =
-        json_object_get(json_object_get(event, "args"), "status");
+    const json_t *args = json_object_get(event, "args");
+    const char *status = json_string_value(json_object_get(args, "status"));
     if (name == NULL || count(event, "tid") != WORLD ||
-        !json_is_string(status) ||
-        strcmp(json_string_value(status), "RG_OK") != 0)
+        !json_is_integer(json_object_get(args, "number")) ||
+        (status != NULL && strcmp(status, "RG_OK") != 0))
         return false;
     for (size_t i = 0; i < sizeof meetings / sizeof *meetings; i++)
         if (strcmp(name, meetings[i]) == 0)

@@ -36,18 +36,23 @@ rg_status rg__area_map(int fd, rg__page **page_p, rg__record **record_p)
 void rg__record_span(rg__record *record, const rg__span *span)
 {
     uint32_t nobody = 0;
-    while (!atomic_compare_exchange_weak(&record->writing, &nobody, 1)) {
+    while (!atomic_compare_exchange_weak_explicit(&record->writing, &nobody, 1,
+                                                  memory_order_acquire,
+                                                  memory_order_relaxed)) {
         nobody = 0;
         sched_yield();
     }
-    const uint64_t written = atomic_load(&record->written);
-    if (written - atomic_load(&record->read) >= RG__SPANS) {
+    const uint64_t written =
+        atomic_load_explicit(&record->written, memory_order_relaxed);
+    if (written - atomic_load_explicit(&record->read, memory_order_acquire) >=
+        RG__SPANS) {
         atomic_fetch_add(&record->dropped, 1);
     } else {
         record->span[written % RG__SPANS] = *span;
-        atomic_store(&record->written, written + 1);
+        atomic_store_explicit(&record->written, written + 1,
+                              memory_order_release);
     }
-    atomic_store(&record->writing, 0);
+    atomic_store_explicit(&record->writing, 0, memory_order_release);
 }
 
 bool rg__is_scalar_name(const char *name)

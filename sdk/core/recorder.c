@@ -187,8 +187,7 @@ static void add_span(const rg__engine *e, const rg_req *req, rg_status st)
                      .op = (uint8_t)req->coll.op};
     if (is_own(req))
         span.number = req->note->number;
-    snprintf(span.what, sizeof span.what, "%.*s", RG__SPAN_WHAT - 1,
-             req->channel->name);
+    memcpy(span.what, req->channel->name, RG__SPAN_WHAT - 1);
     rg__record_span(e->record, &span);
 }
 

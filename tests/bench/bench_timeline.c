@@ -12,9 +12,15 @@
  *   calls    an rg_allreduce for each
  *
  * Rank 0 begins and ends timelines (`regroup timeline`) in a file that it
- * removes. Prints the mean step of the turns without and with, medians, and the
- * median of the pairs' ratios. */
+ * removes. Two turns of few steps, one with a timeline, are a pair, the first
+ * of them in turn the one and the other, so that what comes and goes on the
+ * machine meets both. Prints the median step without, what the pairs' other
+ * turns take more (the mean of the middle half of the differences, and its
+ * standard error), and the processor time that agent and writer take more. */
+#include <ctype.h>
+#include <dirent.h>
 #include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +33,8 @@
 
 #define PART         64
 #define BUCKET_BYTES (((uint64_t)4 << 20) / PART)
-#define TURNS_MAX    200
-#define WARM         5 /* steps of a turn that do not count */
+#define TURNS_MAX    2000
+#define WARM         3 /* steps of a turn that do not count */
 
 typedef enum way { BUCKETS, CALLS, WAYS } way;
 static const char *const names[] = {"buckets", "calls"};
@@ -60,6 +66,43 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+static double cpu_ms_of(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0)
+        return 0;
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static bool is_child_named(const char *pid, pid_t parent, const char *name)
+{
+    char path[64], word[32] = "";
+    int its_parent = 0;
+    snprintf(path, sizeof path, "/proc/%.16s/stat", pid);
+    FILE *file = fopen(path, "r");
+    const bool is_read = file != NULL && fscanf(file, "%*d (%31[^)]) %*c %d",
+                                                word, &its_parent) == 2;
+    if (file != NULL)
+        fclose(file);
+    return is_read && its_parent == parent && strcmp(word, name) == 0;
+}
+
+/* Of this worker's agent and its writer. */
+static double agent_ms(void)
+{
+    const pid_t agent = getppid();
+    double ms = cpu_ms_of(agent);
+    DIR *proc = opendir("/proc");
+    need(proc != NULL, "there is no /proc");
+    for (const struct dirent *e; (e = readdir(proc)) != NULL;)
+        if (isdigit((unsigned char)e->d_name[0]) &&
+            is_child_named(e->d_name, agent, "regroup"))
+            ms += cpu_ms_of(atoi(e->d_name)); /* NOLINT: digits */
+    closedir(proc);
+    return ms;
+}
+
 static void compute(uint64_t n)
 {
     double x = 0.5;
@@ -82,27 +125,33 @@ static void reduce(way w)
         need_ok(rg_reducer_finish(reducer));
 }
 
-static double steps_ms(way w, int n)
+/* What a step takes, and of its agent. */
+typedef struct cost {
+    double ms, agent_ms;
+} cost;
+
+static cost steps(way w, int n)
 {
-    double begin = 0;
+    cost begin = {0, 0};
     for (int i = -WARM; i < n; i++) {
         if (i == 0) {
+            begin.agent_ms = rg_rank(ctx) == 0 ? agent_ms() : 0;
             need_ok(rg_barrier(rg_world(ctx)));
-            begin = now_ms();
+            begin.ms = now_ms();
         }
         compute(work);
         reduce(w);
     }
-    return (now_ms() - begin) / n;
+    const double ms = now_ms() - begin.ms;
+    return (cost){ms / n,
+                  rg_rank(ctx) == 0 ? (agent_ms() - begin.agent_ms) / n : 0};
 }
 
 static double shortest_ms(way w)
 {
-    double least = steps_ms(w, 50);
-    for (int i = 0; i < 4; i++) {
-        const double ms = steps_ms(w, 50);
-        least = ms < least ? ms : least;
-    }
+    double least = steps(w, 50).ms;
+    for (int i = 0; i < 4; i++)
+        least = fmin(least, steps(w, 50).ms);
     return least;
 }
 
@@ -143,15 +192,15 @@ static void trace(bool is_traced)
     need_ok(rg_barrier(rg_world(ctx)));
 }
 
-static double turn_ms(way w, int steps, bool is_traced)
+static cost turn(way w, int n, bool is_traced)
 {
     if (is_traced)
         trace(true);
-    double ms = steps_ms(w, steps);
+    cost c = steps(w, n);
     if (is_traced)
         trace(false);
-    need_ok(rg_allreduce(rg_world(ctx), &ms, &ms, 1, RG_F64, RG_MAX));
-    return ms;
+    need_ok(rg_allreduce(rg_world(ctx), &c, &c, 2, RG_F64, RG_MAX));
+    return c;
 }
 
 /* ------------------------------------------------------------------- table */
@@ -168,24 +217,47 @@ static double median(double *of, int n)
     return n % 2 == 1 ? of[n / 2] : (of[n / 2 - 1] + of[n / 2]) / 2;
 }
 
-static void measure(way w, int turns, int steps, double step_ms)
+/* The mean of the middle half; *error_p: its standard error, for which what was
+ * cut off counts as the nearest that was not. */
+static double middle(double *of, int n, double *error_p)
 {
-    double without[TURNS_MAX], with[TURNS_MAX], ratio[TURNS_MAX];
+    const int cut = n / 4, kept = n - 2 * cut;
+    double sum = 0, clipped = 0, squares = 0;
+    qsort(of, (size_t)n, sizeof *of, by_size);
+    for (int i = 0; i < n; i++) {
+        const double x = of[i < cut ? cut : i >= n - cut ? n - cut - 1 : i];
+        clipped += x;
+        squares += x * x;
+        sum += i >= cut && i < n - cut ? x : 0;
+    }
+    const double variance =
+        n > 1 ? (squares - clipped * clipped / n) / (n - 1) : 0;
+    *error_p = sqrt(fmax(variance, 0) / n) * n / kept;
+    return sum / kept;
+}
+
+static void measure(way w, int turns, int n, double step_ms)
+{
+    static double without[TURNS_MAX], more[TURNS_MAX], agent[TURNS_MAX];
+    double error, agent_error;
     choose_work(w, step_ms);
     for (int i = 0; i < turns; i++) {
-        const bool is_first = i % 2 == 1;
-        if (is_first)
-            with[i] = turn_ms(w, steps, true);
-        without[i] = turn_ms(w, steps, false);
-        if (!is_first)
-            with[i] = turn_ms(w, steps, true);
-        ratio[i] = with[i] / without[i];
+        cost bare = {0, 0}, traced;
+        if (i % 2 == 0)
+            bare = turn(w, n, false);
+        traced = turn(w, n, true);
+        if (i % 2 == 1)
+            bare = turn(w, n, false);
+        without[i] = bare.ms;
+        more[i] = traced.ms - bare.ms;
+        agent[i] = traced.agent_ms - bare.agent_ms;
     }
-    const double typical = median(ratio, turns);
+    const double typical = median(without, turns);
+    const double longer = middle(more, turns, &error);
     if (rg_rank(ctx) == 0)
-        printf("%-8s %9.3f %9.3f %9.4f %9.4f %9.4f\n", names[w],
-               median(without, turns), median(with, turns), typical,
-               ratio[turns / 10], ratio[turns - 1 - turns / 10]);
+        printf("%-8s %9.3f %9.4f %9.4f %8.2f%% %8.2f%% %9.4f\n", names[w],
+               typical, longer, error, 100 * longer / typical,
+               100 * error / typical, middle(agent, turns, &agent_error));
     fflush(stdout);
 }
 
@@ -218,17 +290,18 @@ static int limited(double asked, int most)
 
 int main(int argc, char **argv)
 {
-    const int turns = limited(flag(argc, argv, "--turns", 15), TURNS_MAX);
-    const int steps = limited(flag(argc, argv, "--steps", 100), 100000);
+    const int turns = limited(flag(argc, argv, "--turns", 40), TURNS_MAX);
+    const int n = limited(flag(argc, argv, "--steps", 40), 100000);
     const double step_ms = flag(argc, argv, "--step-ms", 5);
     need_ok(rg_init(NULL, &ctx));
     make_tensors();
     if (rg_rank(ctx) == 0)
-        printf("# np %d, %d tensors, %d turns of %d steps\n# way     without  "
-               "    with     ratio       p10       p90  (ms)\n",
-               rg_size(ctx), all.tensors, turns, steps);
+        printf(
+            "# np %d, %d tensors, %d pairs of turns of %d steps (ms)\n# way "
+            "    without      more     error      more     error     agent\n",
+            rg_size(ctx), all.tensors, turns, n);
     for (int w = 0; w < WAYS; w++)
-        measure((way)w, turns, steps, step_ms);
+        measure((way)w, turns, n, step_ms);
     rg_reducer_destroy(reducer);
     need_ok(rg_finalize(ctx));
     return 0;

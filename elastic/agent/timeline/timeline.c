@@ -29,16 +29,31 @@
 #define TICK_SPANS 2048 /* at once, of all workers */
 #define MUCH       256  /* the socket holds few messages: sooner again */
 #define EVENT_MAX  512
-#define QUEUED_NS  10000 /* a shorter wait in the queue is not worth an event */
+#define BRIEF_NS   10000 /* what takes less is not worth an event of its own */
 #define SETS_NAMED 64
 #define PROGRAM    0 /* the thread of that name; set i is i + 1 */
+
+#define OPENING_MAX 256
+
+/* What events of operations begin with; those that follow each other are often
+ * alike in it. */
+typedef struct opening {
+    unsigned pid, thread;
+    uint32_t generation;
+    uint8_t kind, type, op;
+    bool has_data;
+    size_t n; /* 0: none yet */
+    char text[OPENING_MAX];
+} opening;
 
 typedef struct track {
     uint32_t start; /* of the worker that it is named after */
     int rank;       /* as it was named */
     bool is_in_commit;
-    uint64_t program_ns;        /* the end of what the program did last */
+    uint64_t program_ns; /* the end of what the program did last */
+    rg__span wait;       /* not an event yet; begun_ns is 0: there is none */
     uint32_t named[SETS_NAMED]; /* set + 1 */
+    opening opening;
 } track;
 
 typedef struct rg__timeline {
@@ -90,16 +105,32 @@ static inline char *put(char *at, const char *text)
     return at + n;
 }
 
+static char *put_pair(char *at, unsigned number)
+{
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233"
+        "34353637383940414243444546474849505152535455565758596061626364656667"
+        "68697071727374757677787980818283848586878889909192939495969798"
+        "99";
+    memcpy(at, pairs + 2 * (size_t)number, 2);
+    return at + 2;
+}
+
 static char *put_number(char *at, uint64_t number)
 {
-    char digits[20];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + number % 10);
-    while ((number /= 10) != 0);
-    while (n > 0)
-        *at++ = digits[--n];
-    return at;
+    char digits[20], *begin = digits + sizeof digits;
+    while (number >= 100) {
+        begin -= 2;
+        put_pair(begin, (unsigned)(number % 100));
+        number /= 100;
+    }
+    if (number >= 10)
+        put_pair(begin -= 2, (unsigned)number);
+    else
+        *--begin = (char)('0' + number);
+    const size_t n = (size_t)(digits + sizeof digits - begin);
+    memcpy(at, begin, n);
+    return at + n;
 }
 
 static char *put_us(char *at, uint64_t ns)
@@ -108,9 +139,7 @@ static char *put_us(char *at, uint64_t ns)
     at = put_number(at, ns / 1000);
     *at++ = '.';
     *at++ = (char)('0' + rest / 100);
-    *at++ = (char)('0' + rest / 10 % 10);
-    *at++ = (char)('0' + rest % 10);
-    return at;
+    return put_pair(at, rest % 100);
 }
 
 __attribute__((format(printf, 2, 3))) static void add(rg__timeline *t,
@@ -184,14 +213,20 @@ static char *put_place(char *at, unsigned pid, unsigned thread)
     return put_number(put(at, ",\"tid\":"), thread);
 }
 
+static char *put_times(const rg__timeline *t, char *at, uint64_t from,
+                       uint64_t to)
+{
+    at = put_us(put(at, ",\"ts\":"), wall_ns(t, from));
+    return put_us(put(at, ",\"dur\":"), between(from, to));
+}
+
 /* From one time to another. */
 static char *put_slice(const rg__timeline *t, char *at, unsigned pid,
                        unsigned thread, const char *name, uint64_t from,
                        uint64_t to)
 {
     at = put_place(put(at, ",\n{\"ph\":\"X\""), pid, thread);
-    at = put_us(put(at, ",\"ts\":"), wall_ns(t, from));
-    at = put_us(put(at, ",\"dur\":"), between(from, to));
+    at = put_times(t, at, from, to);
     at = put(put(at, ",\"name\":\""), name);
     return put(at, "\",\"args\":{");
 }
@@ -217,6 +252,36 @@ static void add_overlapping(rg__timeline *t, unsigned pid, unsigned thread,
     add_end_of(t, "e", pid, thread, kind, name, to);
 }
 
+static bool has_opening(const opening *o, const rg__span *s, unsigned pid,
+                        unsigned thread)
+{
+    return o->n != 0 && o->pid == pid && o->thread == thread &&
+           o->generation == s->generation && o->kind == s->kind &&
+           o->type == s->type && o->op == s->op &&
+           o->has_data == (s->count != 0);
+}
+
+static void write_opening(opening *o, const rg__span *s, unsigned pid,
+                          unsigned thread)
+{
+    *o = (opening){.pid = pid,
+                   .thread = thread,
+                   .generation = s->generation,
+                   .kind = s->kind,
+                   .type = s->type,
+                   .op = s->op,
+                   .has_data = s->count != 0};
+    char *at = put(put(o->text, ",\n{\"ph\":\"X\",\"name\":\""),
+                   rg__kind_name(s->kind));
+    at = put_place(put(at, "\""), pid, thread);
+    at = put_number(put(at, ",\"args\":{\"generation\":"), s->generation);
+    if (o->has_data) {
+        at = put(put(at, ",\"type\":\""), rg__type_name(s->type));
+        at = put(put(put(at, "\",\"op\":\""), rg__op_name(s->op)), "\"");
+    }
+    o->n = (size_t)(at - o->text);
+}
+
 /* A set has one collective under way; those that wait behind it overlap, and so
  * do messages. */
 static void add_operation(rg__timeline *t, track *k, unsigned pid,
@@ -230,18 +295,21 @@ static void add_operation(rg__timeline *t, track *k, unsigned pid,
                         s->ended_ns);
         return;
     }
-    if (between(s->queued_ns, begun) > QUEUED_NS)
+    if (between(s->queued_ns, begun) > BRIEF_NS)
         add_overlapping(t, pid, thread, "queued", name, s->queued_ns, begun);
-    char *at =
-        put_slice(t, begin_event(t), pid, thread, name, begun, s->ended_ns);
-    at = put_number(put(at, "\"number\":"), s->number);
-    at = put_number(put(at, ",\"count\":"), s->count);
-    at = put(put(at, ",\"type\":\""), rg__type_name(s->type));
-    at = put(put(at, "\",\"op\":\""), rg__op_name(s->op));
-    at = put_us(put(at, "\",\"queued_us\":"), between(s->queued_ns, begun));
-    at = put_number(put(at, ",\"generation\":"), s->generation);
-    at = put(put(at, ",\"status\":\""), rg_status_name((rg_status)s->status));
-    end_event(t, put(at, "\"}}"));
+    if (!has_opening(&k->opening, s, pid, thread))
+        write_opening(&k->opening, s, pid, thread);
+    char *at = begin_event(t);
+    memcpy(at, k->opening.text, k->opening.n);
+    at = put_number(put(at + k->opening.n, ",\"number\":"), s->number);
+    if (s->count != 0)
+        at = put_number(put(at, ",\"count\":"), s->count);
+    if (s->status != RG_OK)
+        at = put(put(put(at, ",\"status\":\""),
+                     rg_status_name((rg_status)s->status)),
+                 "\"");
+    at = put_times(t, put(at, "}"), begun, s->ended_ns);
+    end_event(t, put(at, "}"));
 }
 
 static void add_slice(rg__timeline *t, unsigned pid, const char *name,
@@ -253,17 +321,41 @@ static void add_slice(rg__timeline *t, unsigned pid, const char *name,
     end_event(t, put(at, "}}"));
 }
 
+static void add_wait(rg__timeline *t, track *k, unsigned pid)
+{
+    if (k->wait.begun_ns != 0)
+        add_slice(t, pid, "wait", k->wait.begun_ns, k->wait.ended_ns, &k->wait);
+    k->wait.begun_ns = 0;
+}
+
+/* Waits that follow each other closely are one. */
+static bool continues(const track *k, const rg__span *s)
+{
+    return s->span == RG__SPAN_WAIT && k->wait.begun_ns != 0 &&
+           s->begun_ns >= k->wait.begun_ns && s->number == k->wait.number &&
+           s->generation == k->wait.generation &&
+           between(k->wait.ended_ns, s->begun_ns) < BRIEF_NS;
+}
+
 /* Between what it did in Regroup the program computes; the waits of a commit
  * precede the commit itself. */
 static void add_program(rg__timeline *t, track *k, unsigned pid,
                         const rg__span *s)
 {
-    if (s->span != RG__SPAN_COMMIT && !k->is_in_commit && k->program_ns != 0 &&
-        s->begun_ns > k->program_ns)
-        add_slice(t, pid, "compute", k->program_ns, s->begun_ns, s);
-    if (s->span != RG__SPAN_BEGINS)
-        add_slice(t, pid, s->span == RG__SPAN_COMMIT ? "commit" : "wait",
-                  s->begun_ns, s->ended_ns, s);
+    if (continues(k, s)) {
+        if (s->ended_ns > k->wait.ended_ns)
+            k->wait.ended_ns = s->ended_ns;
+    } else {
+        add_wait(t, k, pid);
+        if (s->span != RG__SPAN_COMMIT && !k->is_in_commit &&
+            k->program_ns != 0 &&
+            between(k->program_ns, s->begun_ns) >= BRIEF_NS)
+            add_slice(t, pid, "compute", k->program_ns, s->begun_ns, s);
+        if (s->span == RG__SPAN_WAIT)
+            k->wait = *s;
+        else if (s->span == RG__SPAN_COMMIT)
+            add_slice(t, pid, "commit", s->begun_ns, s->ended_ns, s);
+    }
     k->is_in_commit = s->span == RG__SPAN_BEGINS ||
                       (k->is_in_commit && s->span != RG__SPAN_COMMIT);
     if (s->ended_ns > k->program_ns)
@@ -276,6 +368,11 @@ static bool is_sound(const rg__span *s, uint64_t now)
     return s->span > 0 && s->span < RG__SPAN_KINDS && s->ended_ns != 0 &&
            s->queued_ns <= s->ended_ns && s->begun_ns <= s->ended_ns &&
            s->ended_ns <= now;
+}
+
+static unsigned track_of(const rg__timeline *t, int slot)
+{
+    return t->base + (unsigned)slot + 1;
 }
 
 static void name_worker(rg__timeline *t, const rg__agent *a, track *k,
@@ -293,7 +390,7 @@ static unsigned drain(rg__timeline *t, const rg__agent *a, int slot,
                       rg__record *record, uint32_t start, unsigned most)
 {
     track *k = &t->slot[slot];
-    const unsigned pid = t->base + (unsigned)slot + 1;
+    const unsigned pid = track_of(t, slot);
     const int rank = record->generation[atomic_load(&record->half) % 2].rank;
     atomic_store(&record->traces, 1);
     const uint64_t written = atomic_load(&record->written);
@@ -302,8 +399,10 @@ static unsigned drain(rg__timeline *t, const rg__agent *a, int slot,
     if (written - at > RG__SPANS) /* scribbled */
         at = written;
     if (at != written && (k->start != start || k->rank != rank)) {
-        if (k->start != start)
+        if (k->start != start) {
+            add_wait(t, k, pid);
             *k = (track){.start = start};
+        }
         name_worker(t, a, k, pid, slot, rank);
     }
     unsigned n = 0;
@@ -515,6 +614,8 @@ rg_status rg__timeline_stop(rg__agent *a, uint64_t *events_p,
     const uint64_t rounds = (uint64_t)a->params->slots * RG__SPANS / TICK_SPANS;
     for (uint64_t i = 0; i <= rounds && drain_all(t, a) > 0; i++)
         continue;
+    for (int i = 0; i < a->params->slots; i++)
+        add_wait(t, &t->slot[i], track_of(t, i));
     add(t,
         "{\"ph\":\"i\",\"s\":\"g\",\"pid\":%u,\"tid\":1,\"ts\":%.3f,\"name\":"
         "\"end of the timeline\",\"args\":{\"dropped\":%" PRIu64 "}}",

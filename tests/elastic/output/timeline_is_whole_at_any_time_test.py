@@ -31,14 +31,47 @@ def names(events, phase="X"):
     return {e["name"] for e in events if e["ph"] == phase}
 
 
+NUMBER = (int, float)
+FIELDS = {"X": {"dur": NUMBER}, "M": {"args": dict}, "i": {"s": str},
+          "C": {"args": dict}, "b": {"id": NUMBER, "cat": str},
+          "e": {"id": NUMBER, "cat": str}}
+NAMING = ("process_name", "thread_name", "regroup")  # the last one: the file
+
+
+def check_fields(e):
+    """What Chrome's trace format asks for in each kind of event."""
+    claim(e.get("ph") in FIELDS and isinstance(e["name"], str) and
+          isinstance(e["pid"], int), str(e))
+    if e["ph"] == "M":
+        claim(e["name"] in NAMING, str(e))
+        claim(e["name"] == "regroup" or isinstance(e["args"]["name"], str),
+              str(e))
+        return
+    claim(isinstance(e["ts"], NUMBER) and e["ts"] > 1e15 and
+          isinstance(e["tid"], int), str(e))
+    for field, kind in FIELDS[e["ph"]].items():
+        claim(isinstance(e[field], kind), f"{field}: {e}")
+
+
 def check(events):
-    """Slices of one thread follow each other or are nested."""
-    threads = {}
+    """Slices of one thread follow each other or are nested, each `b` has its
+    `e`, and nothing is shown of which nobody would read."""
+    threads, begun = {}, {}
     for e in events:
-        claim({"ph", "pid", "name"} <= e.keys(), str(e))
+        check_fields(e)
         if e["ph"] == "X":
-            claim(e["dur"] >= 0 and e["ts"] > 1e15, str(e))
+            claim(e["dur"] >= (10 if e["name"] == "compute" else 0), str(e))
+            claim(e.get("args", {}).get("status") != "RG_OK", str(e))
             threads.setdefault((e["pid"], e["tid"]), []).append(e)
+        elif e["ph"] == "b":
+            key = e["pid"], e["cat"], e["id"]
+            claim(key not in begun, str(e))
+            begun[key] = e
+        elif e["ph"] == "e":
+            start = begun.pop((e["pid"], e["cat"], e["id"]))
+            claim(start["name"] == e["name"] and start["ts"] <= e["ts"],
+                  f"{start} {e}")
+    claim(not begun, f"without an end: {begun}")
     for slices in threads.values():
         open_ends = []
         for e in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
