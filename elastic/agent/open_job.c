@@ -19,8 +19,10 @@
 #include "sdk/base/log.h"
 #include "sdk/base/proof.h"
 
-#define LEASE_S 10
-#define OPEN_NS (10000 * RG__MS) /* etcd must answer within, at first */
+#define LEASE_S     10
+#define LEASE_MAX_S 60
+#define LEASE_HOSTS 64 /* so many more, and a lease lasts a second longer */
+#define OPEN_NS     (10000 * RG__MS) /* etcd must answer within, at first */
 
 /* -------------------------------------------------------------------- names */
 
@@ -114,6 +116,17 @@ void rg__agent_tell_sizes(rg__agent *a)
                     0);
 }
 
+/* Heartbeats notice a loss, and a lease is the last resort. With many hosts it
+ * lasts longer: etcd has fewer keepalives to answer, and more time for each
+ * while all hosts come or read the first world. max: as the job has written it
+ * down. */
+static int lease_s(const rg__agent *a, int max)
+{
+    const int slots = a->params->slots > 0 ? a->params->slots : 1;
+    const int s = LEASE_S + max / slots / LEASE_HOSTS;
+    return s < LEASE_MAX_S ? s : LEASE_MAX_S;
+}
+
 void rg__agent_take_lease(rg__agent *a, const rg__meta *meta)
 {
     a->meta = *meta;
@@ -123,10 +136,11 @@ void rg__agent_take_lease(rg__agent *a, const rg__meta *meta)
     rg__end_bound_opening(a, 0);
     if (a->life.agents == 1)
         rg__agent_tell_sizes(a); /* the next one may have others by now */
+    const int ttl_s = lease_s(a, meta->max);
     const rg_status st =
         a->life.lease_id == 0
-            ? rg__lease_create(a->etcd, LEASE_S, on_lease, a, &a->lease)
-            : rg__lease_resume(a->etcd, a->life.lease_id, LEASE_S, on_lease, a,
+            ? rg__lease_create(a->etcd, ttl_s, on_lease, a, &a->lease)
+            : rg__lease_resume(a->etcd, a->life.lease_id, ttl_s, on_lease, a,
                                &a->lease);
     if (st != RG_OK) {
         rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
@@ -136,14 +150,14 @@ void rg__agent_take_lease(rg__agent *a, const rg__meta *meta)
     a->on->noted(a);
 }
 
-static void refuse_running(rg__agent *a, const char *host)
+static void refuse_running(rg__agent *a, const char *host, int max)
 {
     rg__agent_leave(a, RG__EXIT_STORE,
                     "a job named %s runs already%s%s, or ran less than %d s "
                     "ago; choose another --job, or end that one with `regroup "
                     "stop %s`",
                     a->params->job, host[0] != '\0' ? ", on host " : "", host,
-                    LEASE_S, a->params->job);
+                    lease_s(a, max), a->params->job);
 }
 
 /* Whether there is an answer to go on with. */
@@ -174,7 +188,7 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
             "another version's; choose another --job",
             a->params->job);
     else if (a->params->creates_job)
-        refuse_running(a, "");
+        refuse_running(a, "", found.meta.max);
     else if (found.meta.is_one_host)
         rg__agent_leave(
             a, RG__EXIT_USAGE,
@@ -269,7 +283,7 @@ static void judge_old(rg__agent *a, const rg__snapshot *old,
     const rg__host_record *host = present(old);
     const bool is_over = rg__snapshot_is_over(old);
     if (host != NULL && a->params->creates_job)
-        refuse_running(a, host->name);
+        refuse_running(a, host->name, old->meta.max);
     else if (host != NULL && is_over)
         rg__agent_leave(a, RG__EXIT_STORE,
                         "job %s has ended; wait until its agents are gone, or "

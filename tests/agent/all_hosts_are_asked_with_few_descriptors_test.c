@@ -98,6 +98,7 @@ int main(void)
     rg__beat_follow(a);
     CHECK_EQ(rg__beat_peers(a), MANY);
     proposal.host_count = HOSTS;
+    proposal.op[0] = '2'; /* another one */
     rg__beat_follow(a);
     CHECK_EQ(rg__beat_peers(a), HOSTS);
     leave_few_descriptors();

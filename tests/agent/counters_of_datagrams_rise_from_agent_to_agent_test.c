@@ -64,6 +64,7 @@ static void mind(bool has_place)
     CHECK_EQ(getsockname(sock, (struct sockaddr *)&at, &n), 0);
     other.port = ntohs(at.sin_port);
     world.host_count = has_place;
+    world.op[0]++; /* another one */
     self->view.gen = &world;
     self->view.gens = 1;
     self->view.cur.generation = 1;

@@ -160,8 +160,8 @@ static void own_delays_accuse_no_host(void)
     CHECK_EQ(accusations(), 0);
     CHECK(rg__budget_ns(nodes[2].a->params) >= 4 * 130 * RG__MS);
     CHECK(rg__beat_delay_ns(nodes[2].a) < 20 * RG__MS); /* as it says itself */
-    CHECK(rg__beat_self(nodes[1].a)->delays.begun_ns != 0);
-    CHECK(rg__delays_worst(&rg__beat_self(nodes[1].a)->delays, rg__now_ns()) >=
+    CHECK(rg__beat_self(nodes[1].a)->delays->begun_ns != 0);
+    CHECK(rg__delays_worst(rg__beat_self(nodes[1].a)->delays, rg__now_ns()) >=
           130 * RG__MS);
 }
 

@@ -23,6 +23,8 @@
 #include "sdk/base/sock.h"
 #include "sdk/base/wire.h"
 
+#define PONG_MS 250 /* half of the shortest budget: a Regroup thread sleeps */
+
 typedef struct stamp {
     _Atomic uint64_t t_ns, generation;
 } stamp;
@@ -104,7 +106,7 @@ static void serve(light *l, void *room)
 {
     for (;;) {
         struct pollfd p = {.fd = l->sock, .events = POLLIN};
-        poll(&p, 1, 100);
+        poll(&p, 1, PONG_MS);
         size_t n = 0;
         int fds[RG__SOCK_FDS];
         rg_status st;

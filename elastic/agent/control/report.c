@@ -118,7 +118,8 @@ static const rg__peer *peer_of(const report *s, uint64_t host)
 
 static json_t *delay_json(const rg__delays *d)
 {
-    return json_real((double)rg__delays_worst(d, rg__now_ns()) / 1e6);
+    return json_real(d != NULL ? (double)rg__delays_worst(d, rg__now_ns()) / 1e6
+                               : 0);
 }
 
 /* What its heartbeats say, where this agent is one that expects them. */
@@ -135,7 +136,7 @@ static void add_heard(const report *s, uint64_t host, json_t *j)
         is_heard ? json_string(one->etcd_lost_ns == 0 ? "up" : "away")
                  : json_null());
     json_object_set_new(j, "delay_ms",
-                        is_heard ? delay_json(&one->delays) : json_null());
+                        is_heard ? delay_json(one->delays) : json_null());
     json_object_set_new(j, "asks_ms",
                         number_or_null(is_heard && one->asks_ns != 0,
                                        is_heard ? one->asks_ns / RG__MS : 0));
@@ -145,7 +146,7 @@ static void add_me_heard(const report *s, json_t *j)
 {
     const rg__peer *self = rg__beat_self(s->a);
     json_object_set_new(j, "delay_ms",
-                        self != NULL ? delay_json(&self->delays) : json_null());
+                        self != NULL ? delay_json(self->delays) : json_null());
     json_object_set_new(j, "asks_ms",
                         number_or_null(true, rg__beat_asks_ns(s->a) / RG__MS));
     json_object_set_new(j, "heard_s", json_null());

@@ -48,6 +48,11 @@ typedef struct last_seen {
     uint64_t id, counter;
 } last_seen;
 
+typedef struct world {
+    uint64_t generation; /* 0: none */
+    char op[33];
+} world;
+
 struct rg__beats {
     int sock;
     rg__timer *timer;
@@ -55,6 +60,9 @@ struct rg__beats {
     uint64_t sent, received, refused; /* datagrams */
     rg__peer **peer;                  /* by id */
     int peers;
+    world decided, newest; /* whose hosts are peers now, */
+    uint64_t leader;       /* and by which leader */
+    int64_t token;
     last_seen dropped[DROPPED_MAX]; /* a ring: the newest `drops` of them */
     unsigned drops;
     rg__delays delays; /* of all peers and of our own turns */
@@ -132,6 +140,7 @@ static void drop_peer(rg__beats *b, int i)
     stop_probing(one);
     rg__wait_end(one->a, RG__WAIT_BYTES, one->id);
     rg__suspect_forget(one);
+    free(one->delays);
     free(one);
     memmove(&b->peer[i], &b->peer[i + 1],
             sizeof *b->peer * (size_t)(b->peers - i - 1));
@@ -168,17 +177,21 @@ static rg__peer *want_peer(rg__agent *a, const rg__proposal_host *host)
 {
     struct sockaddr_storage at;
     socklen_t bytes;
+    rg__peer *one = find_peer(a->beats, host->id);
+    if (one != NULL && one->port == host->port &&
+        strcmp(one->address.text, host->address.text) == 0)
+        return one;
     if (host->id == a->id || host->port == 0 ||
         !rg__peers_sockaddr(&host->address, host->port, &at, &bytes))
         return NULL;
-    rg__peer *one = find_peer(a->beats, host->id);
     if (one == NULL)
         one = add_peer(a, host);
     if (one == NULL)
         return NULL;
-    if (memcmp(&one->at, &at, sizeof at) != 0)
-        stop_probing(one);
+    stop_probing(one);
     snprintf(one->name, sizeof one->name, "%s", host->name);
+    one->address = host->address;
+    one->port = host->port;
     one->at = at;
     one->at_bytes = bytes;
     return one;
@@ -271,17 +284,46 @@ static int crowd(const rg__agent *a)
                                                      : a->life.hosts_before;
 }
 
+/* Is p the proposal that was noted there? It is from now on. */
+static bool is_noted(world *noted, const rg__proposal *p)
+{
+    const bool is_same = p == NULL
+                             ? noted->generation == 0
+                             : noted->generation == p->generation &&
+                                   memcmp(noted->op, p->op, sizeof p->op) == 0;
+    noted->generation = p != NULL ? p->generation : 0;
+    if (p != NULL)
+        memcpy(noted->op, p->op, sizeof p->op);
+    return is_same;
+}
+
+/* With many hosts it takes long to go through them, and most news are of other
+ * things: an agent that does not lead has the same peers as long as worlds and
+ * leader are the same. */
+static bool is_followed(const rg__agent *a)
+{
+    rg__beats *b = a->beats;
+    const bool are_worlds = is_noted(&b->decided, rg__view_decided(a)) &
+                            is_noted(&b->newest, rg__view_newest(a));
+    const bool is_leader =
+        b->leader == a->view.leader && b->token == a->view.leader_token;
+    b->leader = a->view.leader;
+    b->token = a->view.leader_token;
+    return are_worlds && is_leader && !rg__view_i_lead(a);
+}
+
 void rg__beat_follow(rg__agent *a)
 {
     rg__beats *b = a->beats;
-    if (b == NULL)
+    if (b == NULL || is_followed(a))
         return;
     for (int i = 0; i < b->peers; i++) {
         rg__peer *one = b->peer[i];
         one->was_expected = one->is_expected;
         one->is_known = one->is_target = one->is_expected = false;
     }
-    want_known(a, rg__view_decided(a));
+    if (rg__view_decided(a) != rg__view_newest(a))
+        want_known(a, rg__view_decided(a));
     want_known(a, rg__view_newest(a));
     rg__peer *leader =
         a->view.leader != 0 ? want_peer(a, &a->view.leader_host) : NULL;
@@ -357,6 +399,15 @@ static uint32_t asked_ms(const rg__agent *a)
                       RG__MS);
 }
 
+/* There may be thousands of peers, and few send us heartbeats. */
+static void note_late(rg__peer *one, uint64_t now, uint64_t late)
+{
+    if (one->delays == NULL)
+        one->delays = calloc(1, sizeof *one->delays);
+    if (one->delays != NULL)
+        rg__delays_note(one->delays, now, late);
+}
+
 /* What its network has added to the time between two heartbeats, lost ones
  * included. How late its own turns are, each agent sees itself. */
 static void note_delay(rg__agent *a, rg__peer *from, const rg__beat *beat,
@@ -364,7 +415,7 @@ static void note_delay(rg__agent *a, rg__peer *from, const rg__beat *beat,
 {
     const uint64_t due = from->beat_ns + beat->since_ns;
     if (from->beat_ns != 0 && beat->since_ns != 0 && now > due) {
-        rg__delays_note(&from->delays, now, now - due);
+        note_late(from, now, now - due);
         rg__delays_note(&a->beats->delays, now, now - due);
     }
     from->beat_ns = now;
@@ -794,7 +845,7 @@ static void mind_being_late(rg__agent *a, uint64_t now)
     const uint64_t due = b->last_ns + period_ns(a);
     const uint64_t late = b->last_ns != 0 && now > due ? now - due : 0;
     rg__delays_note(&b->delays, now, late);
-    rg__delays_note(&b->self.delays, now, late);
+    note_late(&b->self, now, late);
     if (late < rg__budget_ns(a->params) / LATE_SHARE)
         return;
     say_late(a, late, now);
@@ -892,6 +943,7 @@ void rg__beat_close(rg__agent *a)
     while (b->peers > 0)
         drop_peer(b, b->peers - 1);
     rg__suspect_forget(&b->self);
+    free(b->self.delays);
     rg__timer_destroy(b->timer);
     if (b->sock >= 0) {
         rg__loop_unwatch(a->loop, b->sock);

@@ -12,6 +12,8 @@ typedef struct rg__peer {
     rg__agent *a;
     uint64_t id;
     char name[RG__NAME_MAX];
+    rg__address address; /* and port: of what `at` was made */
+    uint32_t port;
     struct sockaddr_storage at;
     socklen_t at_bytes;
     bool is_target;                 /* it expects our beats */
@@ -22,7 +24,8 @@ typedef struct rg__peer {
     uint64_t beat_ns, sent_ns; /* its newest heartbeat to us, and ours to it; 0:
                                   none yet */
     uint64_t asks_ns;    /* the budget that it asks for; 0: not heard yet */
-    rg__delays delays;   /* of its heartbeats; of ours: of our own turns */
+    rg__delays *delays;  /* of its heartbeats; of ours: of our own turns; owned,
+                            NULL: none has been late */
     uint64_t stuck_ns;   /* bytes to it got no ack when a worker looked last */
     uint64_t hole_ns;    /* a large probe was sent then that is not answered */
     size_t probe_bytes;  /* its size, which the path should carry */

@@ -17,7 +17,8 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/futex.h"
 
-#define SLICE_NS (100 * RG__MS)
+/* A worker may overwrite the word so that nobody is woken. */
+#define SLICE_NS (1000 * RG__MS)
 
 struct rg__watcher {
     rg__loop *loop;
@@ -26,7 +27,7 @@ struct rg__watcher {
     rg__watch_fn fn;
     void *arg;
     int event;
-    atomic_bool stop;
+    _Atomic uint32_t stop;
     pthread_t thread;
 };
 
@@ -52,8 +53,8 @@ static void *run_watch(void *arg)
         if (seen != with_waiter &&
             !atomic_compare_exchange_strong(word, &seen, with_waiter))
             continue;
-        const rg__word on = {word, with_waiter};
-        rg__futex_wait_any(&on, 1, SLICE_NS);
+        const rg__word on[] = {{word, with_waiter}, {&w->stop, 0}};
+        rg__futex_wait_any(on, 2, SLICE_NS);
     }
     const uint64_t one = 1;
     if (write(w->event, &one, sizeof one) < 0)
@@ -100,8 +101,8 @@ void rg__watch_destroy(rg__watcher *w)
 {
     if (w == NULL)
         return;
-    atomic_store(&w->stop, true);
-    rg__futex_wake(life_word(w->page));
+    atomic_store(&w->stop, 1);
+    rg__futex_wake(&w->stop);
     pthread_join(w->thread, NULL);
     rg__loop_unwatch(w->loop, w->event);
     close(w->event);
