@@ -227,6 +227,7 @@ def once(job, fault, rng, detect):
                            lambda: job.stepped(rest, generation))
     found = times(stepped, struck)
     found["budget_ms"] = budget_ms
+    found["budget_after_ms"] = job.budget_ms()
     generation = min(g for g in job.stamps.firsts[rest[0]] if g > generation)
     stay_cut(detect, fault, struck)
     mend()
@@ -444,6 +445,7 @@ def row_of(flags, fault, found, lost, bad):
             "parts_ms": {name: statistics.median(all_of)
                          for name, all_of in noted.items() if all_of},
             "budget_ms": [one.get("budget_ms") for one in found],
+            "budget_after_ms": [one.get("budget_after_ms") for one in found],
             "steps_lost": lost, "ms": ms}
 
 
