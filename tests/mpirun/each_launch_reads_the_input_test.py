@@ -1,7 +1,8 @@
 """A file that is the standard input of `regroup run --mpi` comes to rank 0 in
 each launch, from where it stood when the job began; a pipe in the first one
 only, and one sentence says so then, as it does where rank 0 is on another host.
-Of the launcher's variables ranks there have those that -x names, and no others.
+Of the launcher's variables ranks there have, with --export-all no, those that
+-x names, and no others.
 
 Covers: mpirun/mpirun.c remotes.c
 """
@@ -53,8 +54,8 @@ def rank_elsewhere_reads_nothing():
         file.write("one\n")
         file.seek(0)
         passed = [word for name in MPI_ENV for word in ("-x", name)]
-        job = LaunchedJob(["--mpi", "-n", "2", "-H", "h1:2", *passed, "-x",
-                           "SET=a b"],
+        job = LaunchedJob(["--mpi", "-n", "2", "-H", "h1:2", "--export-all",
+                           "no", *passed, "-x", "SET=a b"],
                           [SOLVER, UNTIL_FINISH[1], "--read"],
                           env=dict(MPI_ENV, SET="here", UNNAMED="here"))
         job.stdin = file
