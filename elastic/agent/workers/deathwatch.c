@@ -19,6 +19,7 @@
 
 /* A worker may overwrite the word so that nobody is woken. */
 #define SLICE_NS (1000 * RG__MS)
+#define PAUSE_NS (RG__MS / 20) /* between wakes of a thread that is to end */
 
 struct rg__watcher {
     rg__loop *loop;
@@ -27,7 +28,7 @@ struct rg__watcher {
     rg__watch_fn fn;
     void *arg;
     int event;
-    _Atomic uint32_t stop;
+    atomic_bool stop;
     pthread_t thread;
 };
 
@@ -53,8 +54,8 @@ static void *run_watch(void *arg)
         if (seen != with_waiter &&
             !atomic_compare_exchange_strong(word, &seen, with_waiter))
             continue;
-        const rg__word on[] = {{word, with_waiter}, {&w->stop, 0}};
-        rg__futex_wait_any(on, 2, SLICE_NS);
+        const rg__word on = {word, with_waiter};
+        rg__futex_wait_any(&on, 1, SLICE_NS);
     }
     const uint64_t one = 1;
     if (write(w->event, &one, sizeof one) < 0)
@@ -97,13 +98,24 @@ rg_status rg__watch_create(rg__loop *loop, rg__page *page, rg__watch_fn fn,
     return RG_OK;
 }
 
+/* The thread may be between its look at `stop` and its sleep, and so not be
+ * woken at once. To sleep on two words needs a kernel that has that: without
+ * it the thread would wake 500 times a second. */
+static void end_thread(rg__watcher *w)
+{
+    atomic_store(&w->stop, true);
+    rg__futex_wake(life_word(w->page));
+    while (pthread_tryjoin_np(w->thread, NULL) != 0) {
+        rg__sleep_ns(PAUSE_NS);
+        rg__futex_wake(life_word(w->page));
+    }
+}
+
 void rg__watch_destroy(rg__watcher *w)
 {
     if (w == NULL)
         return;
-    atomic_store(&w->stop, 1);
-    rg__futex_wake(&w->stop);
-    pthread_join(w->thread, NULL);
+    end_thread(w);
     rg__loop_unwatch(w->loop, w->event);
     close(w->event);
     free(w);
