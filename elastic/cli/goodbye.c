@@ -17,37 +17,18 @@
 
 typedef struct goodbye {
     rg__talk talk;
-    const char *prefix, *host;
-    char other[RG__NAME_MAX]; /* a host that is still there, or "" */
-    bool is_here, was_member; /* the host itself */
+    const char *prefix;
+    rg__snapshot found; /* owned */
 } goodbye;
-
-static bool is_in_world(const rg__snapshot *found, const char *host)
-{
-    const rg__proposal *world = rg__snapshot_gen(found, found->cur.generation);
-    for (int i = 0; world != NULL && i < world->host_count; i++)
-        if (strcmp(world->host[i].name, host) == 0)
-            return true;
-    return false;
-}
 
 static void on_keys(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     goodbye *f = arg;
-    rg__snapshot found = {0};
-    f->other[0] = '\0';
-    f->is_here = false;
+    rg__snapshot_free(&f->found);
+    f->found = (rg__snapshot){0};
     if (st == RG_OK)
-        st = rg__snapshot_read(&found, f->prefix, reply->kv, reply->kv_count);
-    for (int i = 0; i < found.hosts; i++)
-        if (found.host[i].is_gone)
-            continue;
-        else if (strcmp(found.host[i].name, f->host) == 0)
-            f->is_here = true;
-        else
-            snprintf(f->other, sizeof f->other, "%s", found.host[i].name);
-    f->was_member = is_in_world(&found, f->host);
-    rg__snapshot_free(&found);
+        st =
+            rg__snapshot_read(&f->found, f->prefix, reply->kv, reply->kv_count);
     rg__talk_end(&f->talk, st);
 }
 
@@ -66,18 +47,29 @@ static rg_status look(goodbye *f, const char *keys)
     return st;
 }
 
-/* An etcd that gives no answer can tell no host. */
-static void await_others(goodbye *f)
+/* Another host that is still there; NULL: there is none. */
+static const char *find_other(const rg__snapshot *found, const char *host)
 {
+    for (int i = 0; i < found->hosts; i++)
+        if (!found->host[i].is_gone && strcmp(found->host[i].name, host) != 0)
+            return found->host[i].name;
+    return NULL;
+}
+
+/* An etcd that gives no answer can tell no host. */
+static void await_others(goodbye *f, const char *host)
+{
+    const char *other;
     const struct timespec pause = {.tv_nsec = LOOK_NS};
     const uint64_t begin_ns = rg__now_ns();
     char *hosts = rg__record_keys(f->prefix, RG__KEY_HOST);
-    while (hosts != NULL && look(f, hosts) == RG_OK && f->other[0] != '\0') {
+    while (hosts != NULL && look(f, hosts) == RG_OK &&
+           (other = find_other(&f->found, host)) != NULL) {
         if (rg__now_ns() - begin_ns > GOODBYE_NS) {
             rg__log(RG__WARN, "cli",
                     "the agent of host %s has not ended %d s after the job; "
                     "its etcd ends now, so end it there",
-                    f->other, (int)(GOODBYE_NS / (1000 * RG__MS)));
+                    other, (int)(GOODBYE_NS / (1000 * RG__MS)));
             break;
         }
         nanosleep(&pause, NULL);
@@ -90,20 +82,42 @@ static void name_prefix(char prefix[PREFIX_BYTES], const char *job)
     snprintf(prefix, PREFIX_BYTES, "/regroup/v1/%s/", job);
 }
 
-rg__host_place rg__place_of(const rg__etcd_params *params, const char *job,
-                            const char *host)
+rg_status rg__places_read(const rg__etcd_params *params, const char *job,
+                          rg__snapshot *found)
 {
     char prefix[PREFIX_BYTES];
-    goodbye f = {.prefix = prefix, .host = host};
+    goodbye f = {.prefix = prefix};
     name_prefix(prefix, job);
     rg_status st = rg__talk_open(&f.talk, params, -1);
     if (st == RG_OK)
         st = look(&f, prefix);
     rg__talk_close(&f.talk);
-    return st != RG_OK    ? RG__PLACE_UNKNOWN
-           : f.is_here    ? RG__PLACE_HERE
-           : f.was_member ? RG__PLACE_LOST
-                          : RG__PLACE_LEFT_OUT;
+    *found = f.found;
+    return st;
+}
+
+static bool has_record(const rg__snapshot *found, const char *host)
+{
+    for (int i = 0; i < found->hosts; i++)
+        if (strcmp(found->host[i].name, host) == 0)
+            return true;
+    return false;
+}
+
+static bool is_in_world(const rg__snapshot *found, const char *host)
+{
+    const rg__proposal *world = rg__snapshot_gen(found, found->cur.generation);
+    for (int i = 0; world != NULL && i < world->host_count; i++)
+        if (strcmp(world->host[i].name, host) == 0)
+            return true;
+    return false;
+}
+
+rg__host_place rg__place_of(const rg__snapshot *found, const char *host)
+{
+    if (has_record(found, host))
+        return RG__PLACE_HERE;
+    return is_in_world(found, host) ? RG__PLACE_LOST : RG__PLACE_LEFT_OUT;
 }
 
 void rg__goodbye(const rg__private_etcd *etcd, const char *job,
@@ -111,11 +125,12 @@ void rg__goodbye(const rg__private_etcd *etcd, const char *job,
 {
     char prefix[PREFIX_BYTES];
     const rg__etcd_params params = rg__private_etcd_params(etcd);
-    goodbye f = {.prefix = prefix, .host = host};
+    goodbye f = {.prefix = prefix};
     if (etcd->pid == 0)
         return;
     name_prefix(prefix, job);
     if (rg__talk_open(&f.talk, &params, -1) == RG_OK)
-        await_others(&f);
+        await_others(&f, host);
     rg__talk_close(&f.talk);
+    rg__snapshot_free(&f.found);
 }

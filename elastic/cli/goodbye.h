@@ -9,10 +9,15 @@
 
 #include "elastic/cli/store.h"
 #include "elastic/launch/host_launcher.h"
+#include "elastic/member/records.h"
 
-/* Where a host of the job is, by the answer of an etcd; a wait of 2 s. */
-rg__host_place rg__place_of(const rg__etcd_params *params, const char *job,
-                            const char *host);
+/* All that an etcd has of the job; a wait of 2 s. The caller frees it, in any
+ * case. */
+rg_status rg__places_read(const rg__etcd_params *params, const char *job,
+                          rg__snapshot *found);
+/* Where a host of the job is, by that. One that has left is here as long as its
+ * agent is: its program may still work (drain). */
+rg__host_place rg__place_of(const rg__snapshot *found, const char *host);
 
 /* host: ours, which has ended. A host that is still there after that time is
  * named in a warning. */

@@ -261,13 +261,9 @@ static rg_status find_programs(rg__remotes *r, const rg__settings *s)
                                     "--remote-path or --prefix is too long");
 }
 
-void rg__remotes_on_wait(rg__remotes *r, int (*turn)(void *arg),
-                         rg__host_place (*place)(void *arg, const char *host),
-                         void *arg)
+void rg__remotes_on_wait(rg__remotes *r, const rg__launcher_wait *wait)
 {
-    r->params.turn = turn;
-    r->params.place = place;
-    r->params.arg = arg;
+    r->params.wait = *wait;
 }
 
 rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
@@ -300,9 +296,7 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
                                       .has_last_checkpoint =
                                           p->checkpoint_dir != NULL &&
                                           p->checkpoint_on_stop,
-                                      .turn = r->params.turn,
-                                      .place = r->params.place,
-                                      .arg = r->params.arg};
+                                      .wait = r->params.wait};
     return rg__launcher_create(&r->params, &r->launcher);
 }
 

@@ -32,9 +32,7 @@ const char *rg__remotes_listen(const rg__remotes *remotes);
 rg_status rg__remotes_prepare(rg__remotes *remotes, const rg__cli *cli,
                               rg__agent_params *params);
 /* Called while rg__remotes_finish waits (host_launcher.h); before prepare. */
-void rg__remotes_on_wait(rg__remotes *remotes, int (*turn)(void *arg),
-                         rg__host_place (*place)(void *arg, const char *host),
-                         void *arg);
+void rg__remotes_on_wait(rg__remotes *remotes, const rg__launcher_wait *wait);
 void rg__remotes_free(rg__remotes *remotes);
 
 /* For the supervisor (supervisor.h). */

@@ -19,7 +19,8 @@ typedef struct job_run {
     rg__private_etcd etcd;
     rg__remotes remotes;
     const rg__settings *settings;
-    sigset_t before; /* the mask of signals */
+    rg__snapshot found; /* by the newest look_for_hosts; owned */
+    sigset_t before;    /* the mask of signals */
 } job_run;
 
 static void block_signals(job_run *run)
@@ -53,14 +54,21 @@ static int keep_etcd(void *arg)
     return rg__private_etcd_keep(&run->etcd);
 }
 
-static rg__host_place place_of(void *arg, const char *host)
+static bool look_for_hosts(void *arg)
 {
-    const job_run *run = arg;
+    job_run *run = arg;
     const rg__etcd_params params =
         run->etcd.endpoint[0] != '\0'
             ? rg__private_etcd_params(&run->etcd)
             : rg__launch_etcd(&run->launch, run->settings);
-    return rg__place_of(&params, run->launch.job, host);
+    rg__snapshot_free(&run->found);
+    return rg__places_read(&params, run->launch.job, &run->found) == RG_OK;
+}
+
+static rg__host_place place_of(void *arg, const char *host)
+{
+    const job_run *run = arg;
+    return rg__place_of(&run->found, host);
 }
 
 static int on_turn(void *arg)
@@ -134,7 +142,11 @@ static int run_job(job_run *run, const rg__cli *cli)
     rg_status st = rg__rundir_record(&run->dir, &record);
     if (st == RG_OK && cli->settings.etcd_listen != NULL)
         st = rg__invite(&run->etcd, &run->launch, cli);
-    rg__remotes_on_wait(&run->remotes, keep_etcd, place_of, run);
+    const rg__launcher_wait wait = {.turn = keep_etcd,
+                                    .look = look_for_hosts,
+                                    .place = place_of,
+                                    .arg = run};
+    rg__remotes_on_wait(&run->remotes, &wait);
     if (st == RG_OK)
         st = rg__remotes_prepare(&run->remotes, cli, &params);
     if (st != RG_OK)
@@ -161,6 +173,7 @@ int rg__cmd_run(rg__cli *cli)
     else
         code = st == RG_OK ? run_job(&run, cli) : rg__cli_fail(st);
     rg__remotes_free(&run.remotes);
+    rg__snapshot_free(&run.found);
     rg__private_etcd_stop(&run.etcd);
     rg__rundir_leave(&run.dir);
     sigprocmask(SIG_SETMASK, &run.before, NULL);

@@ -606,7 +606,7 @@ static int wait_all(rg__launcher *l, bool (*is_one)(const host *),
     sigdelset(&set, SIGTSTP);
     sigdelset(&set, SIGCONT);
     while (reap(l, code_p), is_any(l, is_one)) {
-        const int turn_ms = l->params->turn(l->params->arg);
+        const int turn_ms = l->params->wait.turn(l->params->wait.arg);
         const uint64_t now = rg__now_ns();
         uint64_t left = now < deadline ? deadline - now : 0;
         if (turn_ms >= 0 && left > (uint64_t)turn_ms * RG__MS)
@@ -660,13 +660,15 @@ static void stop_waiting(host *h, bool was_member, int *code_p)
 /* A connection can outlive its host without carrying anything. */
 static void look_for_hosts(const rg__launcher *l, int *code_p)
 {
+    const rg__launcher_wait *wait = &l->params->wait;
+    const bool is_known = wait->look(wait->arg);
     const uint64_t now = rg__now_ns();
     for (host *h = l->first; h != NULL; h = h->next) {
         if (!is_reached(h) || h->state == LEAVING)
             continue;
         const rg__host_place place =
-            l->params->place(l->params->arg, h->listed.name);
-        if (place == RG__PLACE_UNKNOWN || place == RG__PLACE_HERE)
+            is_known ? wait->place(wait->arg, h->listed.name) : RG__PLACE_HERE;
+        if (place == RG__PLACE_HERE)
             h->absent_ns = 0;
         else if (h->absent_ns == 0)
             h->absent_ns = now;

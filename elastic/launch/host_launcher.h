@@ -23,11 +23,22 @@
 
 /* Of a host when the job is done, as etcd has it. */
 typedef enum rg__host_place {
-    RG__PLACE_UNKNOWN, /* etcd gives no answer */
     RG__PLACE_HERE,
     RG__PLACE_LEFT_OUT, /* not there, nor in the world that has finished */
     RG__PLACE_LOST      /* not there, and was in that world */
 } rg__host_place;
+
+/* Called while the end is waited for. */
+typedef struct rg__launcher_wait {
+    /* As the supervisor does before: other children that end, and what is due.
+     * Returns after how many ms to call it again, -1: never. */
+    int (*turn)(void *arg);
+    /* Ask etcd, once for all hosts; false: it gives no answer. And where it has
+     * this one. */
+    bool (*look)(void *arg);
+    rg__host_place (*place)(void *arg, const char *host);
+    void *arg;
+} rg__launcher_wait;
 
 typedef struct rg__launcher_params {
     const char *host;           /* our own name in the job */
@@ -43,12 +54,7 @@ typedef struct rg__launcher_params {
     uint64_t start_timeout_ms;  /* for a first answer of a host, before there
                                    is a world */
     bool has_last_checkpoint;   /* hosts may write one when the job ends */
-    /* Called while the end is waited for, as the supervisor does before: other
-     * children that end, and what is due. Returns after how many ms to call it
-     * again, -1: never. */
-    int (*turn)(void *arg);
-    rg__host_place (*place)(void *arg, const char *host);
-    void *arg;
+    rg__launcher_wait wait;
 } rg__launcher_params;
 
 typedef struct rg__launcher rg__launcher;
@@ -67,9 +73,9 @@ bool rg__launcher_is_over(rg__launcher *l, int *code_p, const char **why_p);
 
 /* The job is over here, with this code. 0, it is done: wait until the others
  * have ended, however long their programs take, or etcd has not had them for
- * 10 s; else for a while. Then ask
- * them, then kill; a signal hurries. Returns the code, or where that is 0 the
- * first of a host that is not, or that of the signal. */
+ * 10 s; else for a while. Then ask them, then kill; a signal hurries. Returns
+ * the code, or where that is 0 the first of a host that is not, or that of the
+ * signal. */
 int rg__launcher_finish(rg__launcher *l, int code);
 void rg__launcher_destroy(rg__launcher *l); /* NULL allowed */
 
