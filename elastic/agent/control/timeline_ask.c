@@ -28,10 +28,24 @@ struct rg__timeline_ask {
 
 /* ---------------------------------------------------------------- this host */
 
+/* A path, or an error that names one: JSON takes UTF-8 only, and other bytes
+ * are shown as '?'. */
+static json_t *shown(const char *text)
+{
+    json_t *j = json_string(text);
+    char *copy = j == NULL ? strdup(text) : NULL;
+    for (char *at = copy; at != NULL && *at != '\0'; at++)
+        *at = (unsigned char)*at < 0x80 ? *at : '?';
+    if (copy != NULL)
+        j = json_string(copy);
+    free(copy);
+    return j;
+}
+
 static json_t *refusal(const rg__agent *a, rg_status st)
 {
-    return json_pack("{s:s,s:s,s:i}", "host", a->params->host, "error",
-                     rg_last_error(), "status", (int)st);
+    return json_pack("{s:s,s:o,s:i}", "host", a->params->host, "error",
+                     shown(rg_last_error()), "status", (int)st);
 }
 
 static json_t *start(rg__agent *a, const char *given)
@@ -41,8 +55,8 @@ static json_t *start(rg__agent *a, const char *given)
                              ? rg__timeline_start(a, path, false)
                              : rg__fail(RG_ERR_MEMORY, "no memory for a name");
     json_t *part = st != RG_OK ? refusal(a, st)
-                               : json_pack("{s:s,s:s}", "host", a->params->host,
-                                           "file", path);
+                               : json_pack("{s:s,s:o}", "host", a->params->host,
+                                           "file", shown(path));
     free(path);
     return part;
 }

@@ -3,7 +3,7 @@ the whole job: operations by set, waits, computing, commits, and the stages of a
 change after a worker's death, of each worker and of its replacement. It can be
 begun and ended while the job runs, and mistakes are one sentence.
 
-Covers: timeline.c timeline_writer.c timeline_cmd.c"""
+Covers: timeline.c timeline_writer.c timeline_cmd.c timeline_ask.c"""
 import json
 import os
 import signal
@@ -108,6 +108,13 @@ with Job(["-n", "2", "--timeline", "t.json"], trainer(*UNTIL_FINISH)) as job:
     shown = job.run("timeline", "start", "/no/such/folder/t.json", "test")
     claim(shown.returncode == 64 and "/no/such/folder" in shown.stderr,
           str(shown))
+    odd = os.fsdecode(b"\xff.json")  # JSON takes no such byte
+    shown = job.run("timeline", "start", f"/no/such/folder/{odd}", "test")
+    claim(shown.returncode == 64 and "folder/?.json" in shown.stderr, str(shown))
+    shown = job.run("timeline", "start", f"{job.folder}/{odd}", "test")
+    claim(shown.returncode == 0 and "/?.json" in shown.stdout, str(shown))
+    claim(job.run("timeline", "stop", "test").returncode == 0, "stop")
+    claim("end of the timeline" in names(read(job, odd), "i"), "odd name")
     path = os.path.join(job.folder, "second.json")
     claim(job.run("timeline", "start", path, "test").returncode == 0, "start")
     until(lambda: "commit" in names(read_beside(job, "second.json")), 20,
