@@ -38,7 +38,8 @@ static bool has_odd_variable(void)
     static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                "abcdefghijklmnopqrstuvwxyz_0123456789";
     char **v = environ;
-    while (*v != NULL && (*v)[strspn(*v, name)] == '=')
+    while (*v != NULL && (*v)[strspn(*v, name)] == '=' &&
+           ((*v)[0] < '0' || (*v)[0] > '9'))
         v++;
     return *v != NULL;
 }
