@@ -1,7 +1,8 @@
 /* Memory of a device in a call that is for host memory is one sentence, and the
  * set works on: in a program that has loaded the driver itself, before and
  * after it is asked for anything, and after rg_device_open. Pinned memory is
- * the host's. Without a driver nothing is asked, and nothing loaded.
+ * the host's, but not what comes to its place later. Without a driver nothing
+ * is asked, and nothing loaded.
  *
  * Covers: whose_memory.c call.c reducer_steps.c on_device.c adasum.c rows.c */
 #include <dlfcn.h>
@@ -17,12 +18,15 @@
 #include "tests/check.h"
 
 #define COUNT 16
+#define PAGE  ((size_t)4096)
+#define PAGES 8
 
 typedef int (*init_fn)(unsigned flags);
 typedef int (*retain_fn)(rg__cu_context *context_p, int device);
 typedef int (*set_fn)(rg__cu_context context);
 typedef int (*alloc_fn)(rg__cu_address *at_p, size_t bytes);
 typedef int (*pin_fn)(void **memory_p, size_t bytes, unsigned flags);
+typedef int (*unpin_fn)(void *memory);
 
 static rg_ctx *ctx;
 static char folder[] = "/tmp/rg-whose-XXXXXX";
@@ -90,6 +94,28 @@ static void reducers(float *there, float *host)
     rg_reducer_destroy(reducer);
 }
 
+/* Pinned memory that was reduced is given back, and the driver puts memory of a
+ * device in its place. */
+static void place_of_pinned(pin_fn pin, unpin_fn unpin, alloc_fn alloc)
+{
+    const size_t room = PAGES * PAGE;
+    rg__cu_address at = 0;
+    void *pinned = NULL;
+    CHECK_EQ(pin(&pinned, room, 0), 0);
+    for (size_t i = 0; i < room; i += PAGE) {
+        float *one = (float *)(void *)((char *)pinned + i);
+        CHECK_OK(rg_allreduce(rg_world(ctx), one, one, 1, RG_F32, RG_SUM));
+    }
+    const uintptr_t begin = (uintptr_t)pinned;
+    CHECK_EQ(unpin(pinned), 0);
+    for (int i = 0; i < PAGES && (at < begin || at >= begin + room); i++)
+        CHECK_EQ(alloc(&at, PAGE), 0);
+    CHECK(at >= begin && at < begin + room);
+    float *there = (float *)(uintptr_t)at;
+    refused(rg_allreduce(rg_world(ctx), there, there, 1, RG_F32, RG_SUM),
+            "allreduce on host memory");
+}
+
 static void states(float *there, float *host)
 {
     rg_state *state = NULL;
@@ -107,6 +133,7 @@ int main(void)
     set_fn set;
     alloc_fn alloc;
     pin_fn pin;
+    unpin_fn unpin;
     rg__cu_context context;
     rg__cu_address at = 0;
     void *pinned = NULL;
@@ -124,6 +151,7 @@ int main(void)
     find(driver, "cuCtxSetCurrent", &set);
     find(driver, "cuMemAlloc_v2", &alloc);
     find(driver, "cuMemHostAlloc", &pin);
+    find(driver, "cuMemFreeHost", &unpin);
     CHECK_EQ(init(0), 0);
     CHECK_EQ(retain(&context, 0), 0);
     CHECK_EQ(set(context), 0);
@@ -137,6 +165,7 @@ int main(void)
         collectives(there, pinned);
         reducers(there, host);
         states(there, host);
+        place_of_pinned(pin, unpin, alloc);
         if (!opened)
             CHECK_OK(rg_device_open(ctx, NULL));
     }

@@ -14,8 +14,9 @@
 #include "sdk/transport/nccl/nccl.h"
 
 /* A question takes as long as a small operation, and programs use the same
- * buffers again and again: addresses that were the host's are not asked about
- * again. */
+ * buffers again and again: addresses that the driver did not know are not asked
+ * about again. Those of pinned and managed memory are, since the driver may
+ * give their place to a device once the program has given them back. */
 #define KNOWN_BITS 12
 static _Atomic(uintptr_t) known[1 << KNOWN_BITS];
 
@@ -77,6 +78,13 @@ static rg__cuda_ask find(void)
     return found;
 }
 
+static bool is_drivers(rg__cuda_ask by, const void *p)
+{
+    unsigned type = 0;
+    return by(&type, RG__CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (uintptr_t)p) ==
+           RG__CU_SUCCESS;
+}
+
 bool rg__cuda_is_bound(rg__cuda_ask by, const void *p)
 {
     const rg__cu_address at = (uintptr_t)p;
@@ -99,8 +107,8 @@ bool rg__device_owns(const void *p)
     if (atomic_load(&ask) == NULL && has_just_looked())
         return false;
     const rg__cuda_ask by = find();
-    if (by != NULL && rg__cuda_is_bound(by, p))
-        return true;
+    if (by != NULL && is_drivers(by, p))
+        return rg__cuda_is_bound(by, p);
     atomic_store_explicit(same, at, memory_order_relaxed);
     return false;
 }
