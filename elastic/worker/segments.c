@@ -372,9 +372,11 @@ rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
     uint32_t id = 0;
     int fd = -1;
     const rg_status st = rg__segment_make(ctx, bytes, &id, &fd, p_p);
-    if (st == RG_OK)
-        close(fd);
-    return st;
+    if (st != RG_OK)
+        return st;
+    rg__shm_make_huge(*p_p, rg__page_round(bytes));
+    close(fd);
+    return RG_OK;
 }
 
 static uint32_t id_of(rg_ctx *ctx, const void *p)

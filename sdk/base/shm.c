@@ -16,13 +16,21 @@
 #include <unistd.h>
 
 #include "sdk/base/cgroup.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/page.h"
 
-#define HUGE_BYTES  ((size_t)2 << 20)
-#define SLICE_BYTES ((size_t)64 << 20)
+#define HUGE_BYTES ((size_t)2 << 20)
+/* Usually a huge page takes 1 ms, as much as touching its small ones would. */
+#define HUGE_NS       (2 * RG__MS)
+#define HUGE_SLACK_NS (50 * RG__MS)
+#define SLICE_BYTES   ((size_t)64 << 20)
 
 #ifndef MADV_POPULATE_READ /* an older libc */
 #define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
 #endif
 
 static uint64_t machine_has(void)
@@ -186,6 +194,23 @@ rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p)
     return create(name, bytes, true, 0, fd_p);
 }
 
+/* Room for the bytes, where huge pages fit. NULL: the kernel may choose. */
+static void *find_place(size_t bytes)
+{
+    if (bytes < HUGE_BYTES)
+        return NULL;
+    const size_t whole = rg__page_round(bytes);
+    char *room = mmap(NULL, whole + HUGE_BYTES, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return NULL;
+    const size_t before = -(uintptr_t)room % HUGE_BYTES;
+    if (before > 0)
+        munmap(room, before);
+    munmap(room + before + whole, HUGE_BYTES - before);
+    return room + before;
+}
+
 static rg_status map(int fd, size_t place, size_t bytes, void *wish, int flags,
                      void **at_p)
 {
@@ -227,7 +252,27 @@ rg_status rg__shm_map_over(int fd, size_t place, size_t bytes, void *at)
 
 rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
 {
-    return rg__shm_map_at(fd, 0, bytes, at_p);
+    void *place = find_place(bytes);
+    const rg_status st =
+        map(fd, 0, bytes, place, place != NULL ? MAP_FIXED : 0, at_p);
+    if (st != RG_OK)
+        rg__shm_unmap(place, bytes);
+    return st;
+}
+
+/* Where memory is in pieces the kernel has to move others' pages first. */
+void rg__shm_make_huge(void *at, size_t bytes)
+{
+    const uint64_t begin = rg__now_ns();
+    uint64_t ns = HUGE_SLACK_NS;
+    for (char *p = at; bytes >= HUGE_BYTES; p += HUGE_BYTES) {
+        const bool fails = madvise(p, HUGE_BYTES, MADV_COLLAPSE) != 0;
+        ns += HUGE_NS;
+        if ((fails && errno != EAGAIN && errno != EBUSY) ||
+            rg__now_ns() - begin > ns)
+            return;
+        bytes -= HUGE_BYTES;
+    }
 }
 
 /* Reading maps the pages around as well, and shared memory for writing. */

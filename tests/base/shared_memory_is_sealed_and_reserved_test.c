@@ -1,8 +1,13 @@
 /* Shared memory: zeroed, of one size forever, refused when it could still
- * shrink; reserving more than there is, is an error and not a signal later.
+ * shrink; in huge pages where the kernel has them; reserving more than there
+ * is, is an error and not a signal later.
  *
  * Covers: shm.c */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -79,6 +84,42 @@ static void check_growing(void)
     close(fd);
 }
 
+/* Of the mapping that begins there: memory in huge pages, in KiB. */
+static long huge_kib(const void *at)
+{
+    char line[256];
+    unsigned long begin = 0, of = 0;
+    long kib = -1;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    CHECK(file != NULL);
+    while (kib < 0 && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "%lx-", &of) == 1 && strchr(line, '-') != NULL)
+            begin = of;
+        else if (begin == (unsigned long)at)
+            (void)sscanf(line, "ShmemPmdMapped: %ld", &kib);
+    fclose(file);
+    return kib;
+}
+
+static void check_huge(void)
+{
+    const size_t huge = (size_t)2 << 20, bytes = 2 * huge + 4097;
+    int fd = -1;
+    void *at = NULL;
+    CHECK_OK(rg__shm_create("huge", bytes, true, &fd));
+    CHECK_OK(rg__shm_map(fd, bytes, &at));
+    CHECK_EQ((uintptr_t)at % huge, 0);
+    memset(at, 7, bytes);
+    rg__shm_make_huge(at, bytes);
+    if (huge_kib(at) < (long)(huge >> 10)) {
+        CHECK(madvise(at, huge, 25 /* MADV_COLLAPSE */) != 0);
+        printf("# this kernel gave no huge pages: %s\n", strerror(errno));
+    }
+    CHECK_BYTES(at, 7, bytes);
+    rg__shm_unmap(at, bytes);
+    close(fd);
+}
+
 static void check_unsealed(void)
 {
     void *at = NULL;
@@ -131,6 +172,7 @@ int main(void)
     check_sealed();
     check_limited();
     check_growing();
+    check_huge();
     check_unsealed();
     check_reserved();
     check_more_than_there_is();

@@ -99,6 +99,12 @@ void rg__shm_touch(void *at, size_t bytes)
     (void)bytes;
 }
 
+void rg__shm_make_huge(void *at, size_t bytes)
+{
+    (void)at;
+    (void)bytes;
+}
+
 void rg__shm_unmap(void *at, size_t bytes)
 {
     if (at != NULL)
