@@ -18,7 +18,8 @@ def check_claims(size):
 
 
 def check_kill():
-    env = {"REGROUP_FAILPOINT": "coll.middle:rank1:gen1:step3:start1:kill"}
+    # coll.middle needs an operation that takes more than one look
+    env = {"REGROUP_FAILPOINT": "coll.start:rank1:gen1:step3:start1:kill"}
     with Job(["-n", "3"], [REDUCING, "train", "6"], env=env) as job:
         job.finish()
         text = job.text()
