@@ -1123,7 +1123,9 @@ static const rg__seat *find_twin(const seats *s, const rg__host_record *host)
 static bool is_refused(const look *l, const seats *s,
                        const rg__host_record *host)
 {
-    const rg__seat *twin = l->s->mpirun.number != 0 ? find_twin(s, host) : NULL;
+    const bool may_have_ranks =
+        l->s->mpirun.number != 0 && host->slot_count > 0;
+    const rg__seat *twin = may_have_ranks ? find_twin(s, host) : NULL;
     if (twin == NULL)
         return false;
     if (!host->is_gone && !is_lost(l, host->id) &&

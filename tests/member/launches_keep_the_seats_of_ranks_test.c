@@ -148,6 +148,10 @@ static void a_newcomer_with_a_seated_hosts_address_leaves(void)
     take_launch(&j);
     sweep(&j, 1, 1);
     sweep(&j, 2, 1);
+    const int slots = j.snap.host[2].slot_count;
+    j.snap.host[2].slot_count = 0; /* the launcher's: it gets no rank */
+    CHECK(job_look(&j) != RG__PLAN_REFUSE);
+    j.snap.host[2].slot_count = slots;
     CHECK_EQ(job_look(&j), RG__PLAN_REFUSE);
     CHECK_STR(j.plan.refused->name, "c");
     CHECK_STR(j.plan.twin, "b");

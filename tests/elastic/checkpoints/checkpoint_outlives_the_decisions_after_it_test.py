@@ -12,7 +12,8 @@ from house import UNTIL_FINISH, Job, claim, main, trainer, until
 KEPT = 67  # 64 decisions and three ancestors
 STOP = {"REGROUP_FAILPOINT": "checkpoint.written:step20:start1:stop"}
 FLAGS = ["--min", "1", "--max", "16", "--max-restarts", "1000000",
-         "--checkpoint-every", "20", "--detect", "10s"]
+         "--checkpoint-every", "20", "--checkpoint-keep", "1000",
+         "--detect", "10s"]
 
 
 def kill_one(job):
