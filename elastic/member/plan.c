@@ -600,13 +600,13 @@ static int count_deaths(const look *l)
     return n;
 }
 
-/* Of the rank that has ended the newest world. A rank that was killed has none
- * of its own, if another host knows better. */
-static int find_code(const look *l)
+/* Of the rank that has ended a launch. A rank that was killed has none of its
+ * own, if another host knows better. */
+static int find_code(const look *l, uint64_t launch)
 {
     int code = 0;
     for (int i = 0; i < l->s->hosts; i++)
-        if (l->s->host[i].broke == l->decided->launch &&
+        if (l->s->host[i].broke == launch &&
             (code == 0 || code == 128 + SIGKILL) &&
             l->s->host[i].broke_code != 0)
             code = l->s->host[i].broke_code;
@@ -622,7 +622,7 @@ static void end_if_stuck(const look *l)
     if (plan->deaths <= l->c->max_deaths)
         return;
     plan->kind = RG__PLAN_STUCK;
-    plan->code = l->decided != NULL ? find_code(l) : 0;
+    plan->code = l->decided != NULL ? find_code(l, l->decided->launch) : 0;
     snprintf(plan->cause, sizeof plan->cause, "%s", plan->line.cause);
 }
 
@@ -1209,6 +1209,7 @@ static bool is_launching_in_vain(const look *l)
     if (count_vain(l) < LAUNCHES_IN_VAIN)
         return false;
     l->plan->kind = RG__PLAN_LAUNCH_FAILED;
+    l->plan->code = find_code(l, run->number);
     snprintf(l->plan->cause, sizeof l->plan->cause, "%s", run->why);
     return true;
 }

@@ -90,7 +90,8 @@ typedef struct rg__plan {
     uint64_t ends; /* WAIT: a generation that its members do not know to have
                       ended; 0: none */
     char cause[RG__CAUSE_MAX];      /* why it has; LAUNCH_FAILED, STUCK */
-    int deaths, code;               /* STUCK; 0: no program's */
+    int deaths, code;               /* STUCK; LAUNCH_FAILED has the code as
+                                       well; 0: no program's */
     rg__mpirun launch;              /* LAUNCH: its seats are owned */
     const rg__host_record *failed;  /* GIVE_UP: of the snapshot; or NULL */
     const rg__host_record *refused; /* REFUSE: likewise */

@@ -263,8 +263,8 @@ static void a_launch_that_hangs_is_over(void)
     job_end(&j);
 }
 
-/* The first two follow at once. */
-static void too_many_in_vain_end_the_job(void)
+/* The first two follow at once. code: of the rank that has ended each. */
+static void too_many_in_vain_end_the_job(int code)
 {
     job j;
     begin(&j);
@@ -275,11 +275,13 @@ static void too_many_in_vain_end_the_job(void)
         }
         take_launch(&j);
         j.snap.host[0].broke = number;
+        j.snap.host[0].broke_code = code;
         take_launch(&j);
         for (int host = 0; host < 3; host++)
             sweep(&j, host, number);
     }
     CHECK_EQ(job_look(&j), RG__PLAN_LAUNCH_FAILED);
+    CHECK_EQ(j.plan.code, code);
     job_end(&j);
 }
 
@@ -332,6 +334,7 @@ int main(void)
     a_slot_that_is_free_in_a_moment_keeps_its_rank();
     ranks_that_others_have_ended_are_excused();
     a_launch_that_hangs_is_over();
-    too_many_in_vain_end_the_job();
+    too_many_in_vain_end_the_job(0);
+    too_many_in_vain_end_the_job(127);
     return 0;
 }

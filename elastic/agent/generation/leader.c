@@ -347,7 +347,7 @@ static void add_act(rg__txn_draft *t, const rg__plan *plan)
         add_launch(t, plan);
         break;
     case RG__PLAN_LAUNCH_FAILED:
-        add_end(t, RG__EXIT_SYSTEM,
+        add_end(t, plan->code != 0 ? plan->code : RG__EXIT_SYSTEM,
                 "the last launches formed no world, the newest because %s; "
                 "look at the lines of mpirun and of the program above",
                 plan->cause);
