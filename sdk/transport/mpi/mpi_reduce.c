@@ -340,8 +340,7 @@ static rg_status exchange_results(rg__mpi *c, const rg__round *round)
 
 static rg_status compute(rg__mpi *c);
 
-/* part: rounds that are computed. The list of requests begins anew now and
- * then. */
+/* part: rounds that are computed. A long list of requests is emptied first. */
 static rg_status end_round(rg__mpi *c)
 {
     rg__round *round = this_round(c);
