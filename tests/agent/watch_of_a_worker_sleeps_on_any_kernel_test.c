@@ -5,18 +5,16 @@
  * Covers: deathwatch.c */
 #include "tests/agent/agents.h"
 
-#include <linux/filter.h>
+#include <errno.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/futex.h"
+#include "tests/lib/refuse.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -27,20 +25,6 @@
 #define MOST    50 /* wakes in that time, of all threads here */
 
 static bool is_dead;
-
-static void use_an_older_kernel(void)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex_waitv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 38 /* ENOSYS */),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const struct sock_fprog all = {.len = 4, .filter = code};
-    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    CHECK_EQ(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                     SECCOMP_FILTER_FLAG_TSYNC, &all),
-             0);
-}
 
 static void on_death(void *arg)
 {
@@ -106,7 +90,7 @@ int main(void)
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED);
     const uint32_t me = (uint32_t)syscall(SYS_gettid);
-    use_an_older_kernel();
+    refuse_call(SYS_futex_waitv, ENOSYS);
     CHECK_OK(rg__loop_create(&loop));
     atomic_store(&page->tid, (int32_t)me);
     *(_Atomic uint32_t *)(void *)&page->life = me;

@@ -3,11 +3,7 @@
  * is, is an error and not a signal later.
  *
  * Covers: shm.c */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -15,6 +11,7 @@
 
 #include "sdk/base/shm.h"
 #include "tests/check.h"
+#include "tests/lib/huge.h"
 
 #define BYTES ((size_t)3 << 20)
 
@@ -84,37 +81,16 @@ static void check_growing(void)
     close(fd);
 }
 
-/* Of the mapping that begins there: memory in huge pages, in KiB. */
-static long huge_kib(const void *at)
-{
-    char line[256];
-    unsigned long begin = 0, of = 0;
-    long kib = -1;
-    FILE *file = fopen("/proc/self/smaps", "r");
-    CHECK(file != NULL);
-    while (kib < 0 && fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "%lx-", &of) == 1 && strchr(line, '-') != NULL)
-            begin = of;
-        else if (begin == (unsigned long)at)
-            (void)sscanf(line, "ShmemPmdMapped: %ld", &kib);
-    fclose(file);
-    return kib;
-}
-
 static void check_huge(void)
 {
-    const size_t huge = (size_t)2 << 20, bytes = 2 * huge + 4097;
+    const size_t bytes = 2 * HUGE_PAGE + 4097;
     int fd = -1;
     void *at = NULL;
     CHECK_OK(rg__shm_create("huge", bytes, true, &fd));
     CHECK_OK(rg__shm_map(fd, bytes, &at));
-    CHECK_EQ((uintptr_t)at % huge, 0);
     memset(at, 7, bytes);
     rg__shm_make_huge(at, bytes);
-    if (huge_kib(at) < (long)(huge >> 10)) {
-        CHECK(madvise(at, huge, 25 /* MADV_COLLAPSE */) != 0);
-        printf("# this kernel gave no huge pages: %s\n", strerror(errno));
-    }
+    check_is_huge(at);
     CHECK_BYTES(at, 7, bytes);
     rg__shm_unmap(at, bytes);
     close(fd);

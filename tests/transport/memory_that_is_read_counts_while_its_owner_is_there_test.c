@@ -6,15 +6,14 @@
  * values differ get the same results.
  *
  * Covers: read.c pairwise.c zero_copy.c */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <errno.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sdk/core/engine_parts.h"
 #include "sdk/transport/shm/shm_comm.h"
+#include "tests/lib/refuse.h"
 #include "tests/lib/world.h"
 
 #define N     3
@@ -194,20 +193,6 @@ static void owner_goes(world *w, void *arg)
 
 /* ------------------------------------------------------- who may not read */
 
-static void refuse_reads(void)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0 /* the call's number */),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1 /* EPERM */),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const struct sock_fprog all = {.len = 4, .filter = code};
-    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    CHECK_EQ(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                     SECCOMP_FILTER_FLAG_TSYNC, &all),
-             0);
-}
-
 static void all_kinds_are_right(world *w)
 {
     native_of(w);
@@ -232,7 +217,7 @@ static void one_refused(world *w, void *arg)
 {
     (void)arg;
     if (w->index == 1)
-        refuse_reads();
+        refuse_call(SYS_process_vm_readv, EPERM);
     all_kinds_are_right(w);
     CHECK(native_of(w)->is_staged);
 }
