@@ -287,6 +287,16 @@ class Row:
 
 # ------------------------------------------------------------------ stress
 
+def show(flags, name, found, line):
+    """Of a job without faults: the line, and why its world changed."""
+    if flags.json:
+        json.dump({"benchmark": "bench_hosts", "cpus": os.cpu_count(),
+                   name: found}, sys.stdout, indent=1)
+        print()
+    else:
+        print(line, *found["causes"], sep="\n  ")
+
+
 EVICTIONS = ("death", "broken", "host")
 
 
@@ -337,15 +347,10 @@ def stress(flags):
              "changes": len(made), "causes": [c["cause"] for c in made],
              "budget_ms": [min(budgets, default=None),
                            max(budgets, default=None)]}
-    if flags.json:
-        json.dump({"benchmark": "bench_hosts", "cpus": os.cpu_count(),
-                   "stress": found}, sys.stdout, indent=1)
-        print()
-    else:
-        print(f"{flags.stress:g} minutes of stress-ng on {os.cpu_count()} CPUs, "
-              f"--detect {flags.detect} (budgets of {found['budget_ms'][0]} to "
-              f"{found['budget_ms'][1]} ms): {len(evicted)} false evictions")
-        print("".join(f"  {cause}\n" for cause in found["causes"]), end="")
+    show(flags, "stress", found,
+         f"{flags.stress:g} minutes of stress-ng on {os.cpu_count()} CPUs, "
+         f"--detect {flags.detect} (budgets of {found['budget_ms'][0]} to "
+         f"{found['budget_ms'][1]} ms): {len(evicted)} false evictions")
     return 1 if evicted else 0
 
 
@@ -394,15 +399,9 @@ def etcd_away(flags):
     found = {"minutes": flags.etcd_away, "detect": flags.detect,
              "step_ms": mean, "longest_ms": longest, "goal_ms": goal,
              "changes": len(changed), "causes": [c["cause"] for c in changed]}
-    if flags.json:
-        json.dump({"benchmark": "bench_hosts", "cpus": os.cpu_count(),
-                   "etcd_away": found}, sys.stdout, indent=1)
-        print()
-    else:
-        print(f"{flags.etcd_away:g} minutes without etcd: steps of "
-              f"{mean:.2f} ms, the longest {longest:.1f} (goal {goal:.0f}), "
-              f"{len(changed)} changes")
-        print("".join(f"  {c['cause']}\n" for c in changed), end="")
+    show(flags, "etcd_away", found,
+         f"{flags.etcd_away:g} minutes without etcd: steps of {mean:.2f} ms, "
+         f"the longest {longest:.1f} (goal {goal:.0f}), {len(changed)} changes")
     return 0 if longest <= goal and not changed else 1
 
 
