@@ -1,5 +1,6 @@
 /* Device memory that the CPU may not touch: each block is mapped twice, the
- * address that is handed out without any right, the alias for kernels. */
+ * address that is handed out without any right, the alias for kernels. The
+ * place of pinned memory that was given back is used first. */
 #include "tests/device/support/inside.h"
 
 #include <stdlib.h>
@@ -22,6 +23,7 @@ typedef struct block {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static block *blocks;
 static double born_ms;
+static void *vacant; /* where the pinned memory was that came back last */
 
 static size_t held_bytes(bool is_pinned)
 {
@@ -50,9 +52,9 @@ static bool is_scripted_oom(void)
            (f.ms < 0 || fake_now_ms() - born_ms < f.ms);
 }
 
-static void *map(int fd, size_t room, int rights)
+static void *map(void *place, int fd, size_t room, int rights)
 {
-    void *at = mmap(NULL, room, rights, MAP_SHARED, fd, 0);
+    void *at = mmap(place, room, rights, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
         fake_violation("no memory can be mapped for %zu bytes", room);
     return at;
@@ -68,9 +70,11 @@ static block *make_block(bool is_pinned, size_t bytes, int device)
     b->device = device;
     if (fd < 0 || ftruncate(fd, (off_t)b->room) != 0)
         fake_violation("no file can be made for %zu bytes", bytes);
-    b->alias = map(fd, b->room, PROT_READ | PROT_WRITE);
-    b->at = is_pinned ? (uintptr_t)b->alias
-                      : (uintptr_t)map(fd, b->room, PROT_NONE);
+    if (!is_pinned)
+        b->at = (uintptr_t)map(vacant, fd, b->room, PROT_NONE);
+    b->alias = map(NULL, fd, b->room, PROT_READ | PROT_WRITE);
+    if (is_pinned)
+        b->at = (uintptr_t)b->alias;
     close(fd);
     return b;
 }
@@ -118,12 +122,16 @@ int fake_memory_forget(bool is_pinned, void *at)
 {
     pthread_mutex_lock(&lock);
     block *b = cut_out(is_pinned, at);
+    if (b) {
+        munmap(b->alias, b->room);
+        if (!is_pinned)
+            munmap((void *)b->at, b->room);
+        else
+            vacant = at;
+    }
     pthread_mutex_unlock(&lock);
     if (!b)
         return RG__CU_ERROR_INVALID_VALUE;
-    munmap(b->alias, b->room);
-    if (!b->is_pinned)
-        munmap((void *)b->at, b->room);
     free(b);
     return RG__CU_SUCCESS;
 }
