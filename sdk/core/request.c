@@ -6,6 +6,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/least.h"
 #include "sdk/base/nvtx.h"
 
 #define FOREVER UINT64_MAX
@@ -18,28 +19,40 @@ static uint64_t left_until(uint64_t deadline)
     return now < deadline ? deadline - now : 0;
 }
 
-#define LOOK_ROUNDS 32
+#define LOOK_ROUNDS       32
+#define WAKE_NS           (RG__MS / 20)
+#define COPY_BYTES_PER_NS 4 /* at least */
+#define POLL_MOST_NS      (4 * RG__MS)
 
 static const rg__wait_policy *policy_of(const rg__engine *e)
 {
     return atomic_load_explicit(&e->wait, memory_order_acquire);
 }
 
-/* Poll on instead of sleeping? *since_p: since when; 0: since now. */
-static bool still_polls(const rg__engine *e, uint64_t *since_p)
+/* For how long a thread polls on, with yields: as long as waking it takes, and
+ * as others may take to copy its data. */
+static uint64_t poll_ns(const rg_req *req)
 {
-    if (policy_of(e)->poll_ns == 0)
-        return false;
+    const uint64_t at_least = policy_of(req->engine)->poll_ns;
+    const uint64_t bytes = req->coll.count * rg_type_size(req->coll.type);
+    return at_least != 0 ? at_least
+                         : rg__least(WAKE_NS + bytes / COPY_BYTES_PER_NS,
+                                     POLL_MOST_NS);
+}
+
+/* Poll on instead of sleeping? *since_p: since when; 0: since now. */
+static bool still_polls(const rg_req *req, uint64_t *since_p)
+{
     const uint64_t now = rg__now_ns();
     if (*since_p == 0)
         *since_p = now;
-    return now - *since_p < policy_of(e)->poll_ns;
+    return now - *since_p < poll_ns(req);
 }
 
 /* Nothing has moved for several rounds. */
 static void yield_or_sleep(rg_req *req, uint64_t left, uint64_t *since_p)
 {
-    if (!still_polls(req->engine, since_p)) {
+    if (!still_polls(req, since_p)) {
         rg__engine_sleep_for(req->engine, req, left);
         return;
     }

@@ -1,0 +1,102 @@
+/* A thread that waits for much data looks again and again, for as long as
+ * copying them may take; one that waits for little soon sleeps. Before it
+ * sleeps it arms the transport of this test, which then ends the operation.
+ *
+ * Covers: core/request.c */
+#include "sdk/base/clock.h"
+#include "sdk/core/engine_parts.h"
+#include "tests/check.h"
+
+#define MUCH_BYTES ((uint64_t)2 << 20)
+#define COPY_NS    (MUCH_BYTES / 4) /* at 4 GB/s */
+#define TRIES      100 /* in which a busy machine leaves one undisturbed */
+
+static rg__bell bell;
+static uint64_t looked_ns, armed_ns; /* first; 0: not yet */
+
+static rg_status slow_open(const rg__boot *boot, rg__comm **comm_p);
+
+static rg_status slow_start(rg__comm *comm, const rg__coll *coll)
+{
+    (void)comm, (void)coll;
+    looked_ns = armed_ns = 0;
+    return RG_OK;
+}
+
+static rg_status slow_test(rg__comm *comm)
+{
+    (void)comm;
+    if (looked_ns == 0)
+        looked_ns = rg__now_ns();
+    return armed_ns == 0 ? RG_IN_PROGRESS : RG_OK;
+}
+
+static void slow_arm(rg__comm *world)
+{
+    (void)world;
+    if (armed_ns == 0)
+        armed_ns = rg__now_ns();
+}
+
+static rg__bell *slow_bell(rg__comm *world)
+{
+    (void)world;
+    return &bell;
+}
+
+static void slow_close(rg__comm *comm)
+{
+    free(comm);
+}
+
+static const rg__transport slow = {.size = sizeof slow,
+                                   .name = "slow",
+                                   .open = slow_open,
+                                   .start = slow_start,
+                                   .test = slow_test,
+                                   .bell = slow_bell,
+                                   .arm = slow_arm,
+                                   .close = slow_close};
+
+static rg_status slow_open(const rg__boot *boot, rg__comm **comm_p)
+{
+    (void)boot;
+    *comm_p = calloc(1, sizeof **comm_p);
+    CHECK(*comm_p != NULL);
+    (*comm_p)->transport = &slow;
+    return RG_OK;
+}
+
+/* For how long does a thread look before it sleeps? */
+static uint64_t polled_ns(rg__channel *world, uint64_t bytes)
+{
+    const rg__coll coll = {
+        .kind = RG__BROADCAST, .type = RG_U8, .count = bytes};
+    rg_req *req = NULL;
+    CHECK_OK(rg__channel_start(world, &coll, &req));
+    CHECK_OK(rg_wait(&req, -1));
+    CHECK(armed_ns >= looked_ns);
+    return armed_ns - looked_ns;
+}
+
+int main(void)
+{
+    static rg__page page;
+    const rg__boot boot = {.size = 1, .generation = 3};
+    rg__engine *engine;
+    rg__channel *world;
+    CHECK_OK(rg__engine_create(&page, &engine));
+    CHECK_OK(rg__channel_create(engine, &world));
+    CHECK_OK(rg__engine_enter(engine, world, &slow, &boot));
+    rg__engine_admit(engine);
+    uint64_t shortest = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        CHECK(polled_ns(world, MUCH_BYTES) >= COPY_NS);
+        const uint64_t ns = polled_ns(world, 8);
+        shortest = ns < shortest ? ns : shortest;
+    }
+    CHECK(shortest < COPY_NS);
+    rg__channel_destroy(world);
+    rg__engine_destroy(engine);
+    return 0;
+}
