@@ -35,9 +35,9 @@ static uint64_t poll_ns(const rg_req *req)
 {
     const uint64_t at_least = policy_of(req->engine)->poll_ns;
     const uint64_t bytes = req->coll.count * rg_type_size(req->coll.type);
-    return at_least != 0 ? at_least
-                         : rg__least(WAKE_NS + bytes / COPY_BYTES_PER_NS,
-                                     POLL_MOST_NS);
+    return at_least != 0
+               ? at_least
+               : rg__least(WAKE_NS + bytes / COPY_BYTES_PER_NS, POLL_MOST_NS);
 }
 
 /* Poll on instead of sleeping? *since_p: since when; 0: since now. */
