@@ -1,16 +1,25 @@
 /* What hosts tell each other about an operation.
  *
- * Each host's block goes round by dissemination: in round r, a rail sends the
- * blocks that it has of its own host and those after it, 2^r at most, to the
- * host 2^r before it. So each has all blocks after log2(hosts) rounds, and all
- * compute the same from them. A block whose descriptors differ travels like any
- * other, so that all learn of it. */
+ * If their number is a power of two, hosts exchange all blocks that they have
+ * with a partner in each round: in pairs, pairs of pairs and so on. Data that
+ * are added up are so at once, each partner in the same order, so a host sends
+ * the sum so far in its own block, and no data in the others.
+ *
+ * Otherwise each host's block goes round by dissemination: in round r, a rail
+ * sends the blocks that it has of its own host and those after it, 2^r at most,
+ * to the host 2^r before it.
+ *
+ * So each has all blocks after log2(hosts) rounds, and all compute the same
+ * from them. A block whose descriptors differ travels like any other, so that
+ * all learn of it. Where data are missing, none are added, and all learn that.
+ */
 #include "sdk/transport/inter/inter.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/transport/reduce.h"
 
 /* ------------------------------------------------------- frames of the past */
 
@@ -137,7 +146,7 @@ static bool take_blocks(rg__native *c, size_t bytes)
     const size_t end = e->stored + bytes;
     for (int i = blocks_in(c, e->round); i > 0; i--) {
         rg__block b;
-        const int host = rg__topology_after(s, s->host, e->blocks);
+        const int host = rg__topology_at(s, e->blocks);
         if (!rg__block_read(e->store + e->stored, end - e->stored, &b) ||
             !is_block_right(c, &b, host))
             return false;
@@ -190,6 +199,54 @@ static bool receive_round(rg__native *c)
     return false;
 }
 
+/* --------------------------------------------------------------------- sums */
+
+static rg__block block_at(const rg__exchange *e, int i)
+{
+    rg__block b;
+    rg__block_read(e->store + e->begin[i], bytes_before(e, i + 1) - e->begin[i],
+                   &b);
+    return b;
+}
+
+static void cut_data(rg__exchange *e, int i)
+{
+    rg__block b = block_at(e, i);
+    char *at = e->store + e->begin[i];
+    const size_t after = e->begin[i] + b.bytes;
+    const size_t bytes = rg__block_bytes(b.head.descriptors, 0);
+    b.head.data_bytes = 0;
+    memcpy(at, &b.head, sizeof b.head);
+    memmove(at + bytes, at + b.bytes, e->stored - after);
+    for (int later = i + 1; later < e->blocks; later++)
+        e->begin[later] -= b.bytes - bytes;
+    e->stored -= b.bytes - bytes;
+}
+
+/* The partner's sum goes into mine; both of us take the lower host's first. */
+static void add_partners(rg__native *c)
+{
+    const rg__coll *o = &c->coll;
+    rg__exchange *e = &c->inter->exchange;
+    const int d = 1 << e->round;
+    const rg__block mine = block_at(e, 0), theirs = block_at(e, d);
+    const bool is_lower = (c->inter->topology.host & d) == 0;
+    char *sum = e->store + (mine.data - e->store);
+    if (mine.head.data_bytes != theirs.head.data_bytes)
+        cut_data(e, 0);
+    else
+        rg__reduce(o->type, o->op, sum, is_lower ? sum : theirs.data,
+                   is_lower ? theirs.data : sum,
+                   mine.head.data_bytes / rg_type_size(o->type));
+    cut_data(e, d);
+}
+
+bool rg__exchange_adds(const rg__native *c)
+{
+    return rg__topology_pairs(&c->inter->topology) &&
+           (c->coll.kind == RG__ALLREDUCE || c->coll.kind == RG__AGREE);
+}
+
 /* ----------------------------------------------------------------- in whole */
 
 void rg__exchange_begin(rg__native *c)
@@ -220,6 +277,8 @@ static void go_rounds(rg__native *c)
             receive_round(c);
         if (!e->has_sent || e->blocks < wanted)
             return;
+        if (rg__exchange_adds(c))
+            add_partners(c);
         e->round++;
         e->has_begun = e->has_sent = false;
     }
@@ -242,12 +301,10 @@ rg_status rg__exchange_go_on(rg__native *c)
 static rg__block block_of(const rg__native *c, int host)
 {
     const rg__topology *s = &c->inter->topology;
-    const rg__exchange *e = &c->inter->exchange;
-    const int i = rg__topology_after(s, host, -s->host);
-    rg__block b;
-    rg__block_read(e->store + e->begin[i], bytes_before(e, i + 1) - e->begin[i],
-                   &b);
-    return b;
+    return block_at(&c->inter->exchange,
+                    rg__topology_pairs(s)
+                        ? host ^ s->host
+                        : rg__topology_after(s, host, -s->host));
 }
 
 const char *rg__exchange_data(const rg__native *c, int host)

@@ -42,8 +42,9 @@ static rg_status link_exchange(rg__native *c)
     if (c->rank >= s->rails)
         return RG_OK;
     for (int d = 1; d < s->hosts && st == RG_OK; d *= 2) {
-        const int to = rg__topology_after(s, s->host, -d);
-        const int from = rg__topology_after(s, s->host, d);
+        const int from = rg__topology_at(s, d);
+        const int to =
+            rg__topology_pairs(s) ? from : rg__topology_after(s, s->host, -d);
         st = link_rail(c, to, &e->to[e->rounds]);
         if (st == RG_OK)
             st = link_rail(c, from, &e->from[e->rounds]);
@@ -198,8 +199,9 @@ int rg__inter_awaited(const rg__native *c, int *ranks, int room)
 {
     const rg__topology *s = &c->inter->topology;
     const rg__exchange *e = &c->inter->exchange;
-    const int d = e->is_complete || e->round >= e->rounds ? -1 : 1 << e->round;
-    const int host = rg__topology_after(s, s->host, d);
+    const int host = e->is_complete || e->round >= e->rounds
+                         ? rg__topology_after(s, s->host, -1)
+                         : rg__topology_at(s, 1 << e->round);
     int n = 0;
     if (rg__pairs_is_running(c))
         return rg__pairs_awaited(c, ranks, room);

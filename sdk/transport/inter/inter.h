@@ -113,6 +113,8 @@ rg_status rg__exchange_go_on(rg__native *c);
 bool rg__exchange_is_free(const rg__native *c);
 /* My rail's next frame from there that is not of an operation that differed. */
 const rg__frame *rg__exchange_head(rg__native *c, rg__link *link);
+/* Are data added up on their way? Then my host's are the sum of all. */
+bool rg__exchange_adds(const rg__native *c);
 /* Copy the descriptors of all members into inter->descriptor. */
 void rg__exchange_collect(rg__native *c);
 /* A host's data; NULL: not the bytes that its descriptors announce. */

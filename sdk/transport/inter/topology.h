@@ -43,4 +43,18 @@ static inline int rg__topology_after(const rg__topology *s, int host, int d)
     return (int)(((int64_t)host + d + s->hosts) % s->hosts);
 }
 
+/* Can hosts exchange what they have in pairs, pairs of pairs, and so on? */
+static inline bool rg__topology_pairs(const rg__topology *s)
+{
+    return (s->hosts & (s->hosts - 1)) == 0;
+}
+
+/* The i-th host in the order of its blocks here: mine, its partner, that pair's
+ * partners ..; or mine and those after it. */
+static inline int rg__topology_at(const rg__topology *s, int i)
+{
+    return rg__topology_pairs(s) ? s->host ^ i
+                                 : rg__topology_after(s, s->host, i);
+}
+
 #endif

@@ -1,6 +1,7 @@
 /* The outcome of an operation over several hosts: the verdict of rail 0, how
  * the others learn of it, and the results of small and medium operations. Sums
- * are made in the order of the hosts, so that all ranks get the same bits. */
+ * that were not made on the way (exchange.c) are made in the order of the hosts,
+ * so that all ranks get the same bits. */
 #include <string.h>
 
 #include "sdk/base/copy.h"
@@ -12,8 +13,10 @@
 
 static bool has_all_data(const rg__native *c)
 {
-    for (int h = 0; h < c->inter->topology.hosts; h++)
-        if (rg__exchange_data(c, h) == NULL)
+    const rg__topology *s = &c->inter->topology;
+    for (int h = 0; h < s->hosts; h++)
+        if ((h == s->host || !rg__exchange_adds(c)) &&
+            rg__exchange_data(c, h) == NULL)
             return false;
     return true;
 }
@@ -24,9 +27,10 @@ static void add_hosts_up(const rg__native *c, void *sum, size_t bytes)
 {
     const rg__coll *o = &c->coll;
     const size_t count = bytes / rg_type_size(o->type);
-    rg__reduce(o->type, o->op, sum, rg__exchange_data(c, 0),
-               rg__exchange_data(c, 1), count);
-    for (int h = 2; h < c->inter->topology.hosts; h++)
+    const bool is_sum = rg__exchange_adds(c);
+    rg__copy(sum, rg__exchange_data(c, is_sum ? c->inter->topology.host : 0),
+             bytes);
+    for (int h = 1; h < c->inter->topology.hosts && !is_sum; h++)
         rg__reduce(o->type, o->op, sum, sum, rg__exchange_data(c, h), count);
     rg__finish(o, sum, count, c->set_n);
 }
