@@ -2,7 +2,7 @@
  * sum is as near as floats allow. The arguments say on which hosts the ranks
  * are.
  *
- * Covers: ring.c transport/reduce.c wide.c verdict.c */
+ * Covers: exchange.c ring.c transport/reduce.c wide.c verdict.c */
 #include <math.h>
 
 #include "tests/lib/world.h"
@@ -38,17 +38,30 @@ static void check_near(const world *w, const float *sum, uint64_t count)
     }
 }
 
+static void check_equal(world *w, const float *data, uint64_t count)
+{
+    uint64_t mine = digest(data, count), all[WORLD_MAX];
+    CHECK_OK(rg_allgather(rg_world(w->ctx), &mine, all, 1, RG_I64));
+    for (int r = 0; r < w->n; r++)
+        CHECK(all[r] == mine);
+}
+
+/* Which of two equal zeros is the larger one depends on their order. */
+static void zeros(world *w, float *data, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        data[i] = w->host_of[w->index] % 2 == 0 ? 0.0f : -0.0f;
+    CHECK_OK(rg_allreduce(rg_world(w->ctx), data, data, count, RG_F32, RG_MAX));
+    check_equal(w, data, count);
+}
+
 static void reduce(world *w, float *data, uint64_t count)
 {
-    uint64_t mine, all[WORLD_MAX];
     for (uint64_t i = 0; i < count; i++)
         data[i] = value(w->index, i);
     CHECK_OK(rg_allreduce(rg_world(w->ctx), data, data, count, RG_F32, RG_SUM));
     check_near(w, data, count);
-    mine = digest(data, count);
-    CHECK_OK(rg_allgather(rg_world(w->ctx), &mine, all, 1, RG_I64));
-    for (int r = 0; r < w->n; r++)
-        CHECK(all[r] == mine);
+    check_equal(w, data, count);
 }
 
 static void all(world *w, void *arg)
@@ -63,6 +76,8 @@ static void all(world *w, void *arg)
         reduce(w, (float *)(void *)w->alloc, counts[i]);
         reduce(w, w->index == 0 ? own : (float *)(void *)w->alloc, counts[i]);
     }
+    zeros(w, own, 100);
+    zeros(w, own, 16384);
     free(own);
 }
 

@@ -1,7 +1,7 @@
 /* The outcome of an operation over several hosts: the verdict of rail 0, how
- * the others learn of it, and the results of small and medium operations. Sums
- * that were not made on the way (exchange.c) are made in the order of the hosts,
- * so that all ranks get the same bits. */
+ * the others learn of it, and the results of small and medium operations. What
+ * was not added up on its way (exchange.c) is so in the order of the hosts: all
+ * ranks get the same bits. */
 #include <string.h>
 
 #include "sdk/base/copy.h"
