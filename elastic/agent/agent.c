@@ -26,10 +26,8 @@
 #include "elastic/agent/workers/workers.h"
 
 #include <dlfcn.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -189,20 +187,10 @@ static void follow_slot_left(rg__slot *s)
     rg__generation_try_ack(s->a);
 }
 
-static void follow_slot_built(rg__slot *s)
-{
-    rg__generation_try_ack(s->a);
-}
-
 static void follow_workers_let_go(rg__agent *a)
 {
     if (!rg__life_is_ending(a))
         rg__generation_try_ack(a);
-}
-
-static void follow_slot_fin(rg__slot *s)
-{
-    rg__generation_try_fin(s->a);
 }
 
 static void follow_slot_committed(rg__slot *s)
@@ -267,20 +255,10 @@ static void follow_slot_dead(rg__slot *s)
     rg__resume_look(s->a);
 }
 
-static void follow_slot_fenced(rg__slot *s)
-{
-    rg__generation_try_ack(s->a);
-}
-
 static void follow_slot_reaped(rg__slot *s, rg__member_id was)
 {
     rg__vault_drop_owner(s->a, was);
     rg__generation_try_ack(s->a); /* this one may have been waited for */
-}
-
-static void follow_slot_changed(rg__slot *s)
-{
-    rg__publish(s->a);
 }
 
 static void follow_slot_stood(rg__slot *s, bool is_at_door, uint64_t registered)
@@ -387,8 +365,8 @@ const rg__events rg__agent_events = {
     .slot_met = follow_slot_met,
     .slot_at_door = follow_slot_at_door,
     .slot_left = follow_slot_left,
-    .slot_built = follow_slot_built,
-    .slot_fin = follow_slot_fin,
+    .slot_built = rg__generation_try_ack,
+    .slot_fin = rg__generation_try_fin,
     .slot_committed = follow_slot_committed,
     .slot_broken = follow_slot_broken,
     .slot_gave_up = rg__mpirun_rank_gave_up,
@@ -396,9 +374,9 @@ const rg__events rg__agent_events = {
     .slot_lost = follow_slot_lost,
     .page_told = rg__generation_abort,
     .slot_dead = follow_slot_dead,
-    .slot_fenced = follow_slot_fenced,
+    .slot_fenced = rg__generation_try_ack,
     .slot_reaped = follow_slot_reaped,
-    .slot_changed = follow_slot_changed,
+    .slot_changed = rg__publish,
     .slot_stood = follow_slot_stood,
     .world_over = follow_world_over,
     .workers_pinged = rg__generation_mind_record,
@@ -441,25 +419,15 @@ static rg_status make_timers(rg__agent *a)
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
 
-/* What each room keeps, empty. */
-static rg_status make_parts(rg__agent *a)
+typedef rg_status (*make_fn)(rg__agent *a);
+
+/* In that order; the first that fails ends it. */
+static rg_status make_all(rg__agent *a, const make_fn *make, size_t n)
 {
-    rg_status st = make_timers(a);
-    if (st == RG_OK)
-        st = rg__printer_create(a);
-    if (st == RG_OK)
-        st = rg__suspect_create(a);
-    if (st == RG_OK)
-        st = rg__store_create(a);
-    if (st == RG_OK)
-        st = rg__generation_create(a);
-    if (st == RG_OK)
-        st = rg__crew_create(a);
-    if (st == RG_OK)
-        st = rg__mpirun_create(a);
-    if (st == RG_OK)
-        st = rg__leaving_create(a);
-    return st == RG_OK ? rg__control_create(a) : st;
+    rg_status st = RG_OK;
+    for (size_t i = 0; i < n && st == RG_OK; i++)
+        st = make[i](a);
+    return st;
 }
 
 static rg_status find_names(rg__agent *a)
@@ -558,49 +526,35 @@ static void mind_turns(rg__agent *a)
 #endif
 }
 
+static rg_status open_etcd(rg__agent *a)
+{
+    rg__etcd_params etcd = a->params->etcd;
+    etcd.on_state = on_etcd_state;
+    etcd.arg = a;
+    return rg__etcd_create(a->loop, &etcd, &a->etcd);
+}
+
+/* First what each room keeps, empty. */
+static const make_fn parts[] = {make_timers,           rg__printer_create,
+                                rg__suspect_create,    rg__store_create,
+                                rg__generation_create, rg__crew_create,
+                                rg__mpirun_create,     rg__leaving_create,
+                                rg__control_create,    find_names};
+
+static const make_fn ways[] = {
+    watch_supervisor,       open_port,          rg__vault_create,
+    rg__replication_create, rg__paths_create,   rg__checkpoint_create,
+    rg__slots_create,       rg__workers_listen, rg__end_watch_signals,
+    rg__scrape_open,        rg__notice_open,    rg__timeline_open,
+    rg__scalars_open,       open_etcd};
+
 static rg_status set_up(rg__agent *a)
 {
-    const rg__etcd_params etcd = {.endpoints = a->params->endpoints,
-                                  .user = a->params->user,
-                                  .password = a->params->password,
-                                  .cacert = a->params->cacert,
-                                  .cert = a->params->cert,
-                                  .key = a->params->key,
-                                  .on_state = on_etcd_state,
-                                  .arg = a};
     rg_status st = rg__loop_create(&a->loop);
     if (st == RG_OK)
-        st = make_parts(a);
-    if (st == RG_OK)
-        st = find_names(a);
+        st = make_all(a, parts, sizeof parts / sizeof *parts);
     rg__failpoint_start(a->life.agents);
-    if (st == RG_OK)
-        st = watch_supervisor(a);
-    if (st == RG_OK)
-        st = open_port(a);
-    if (st == RG_OK)
-        st = rg__vault_create(a);
-    if (st == RG_OK)
-        st = rg__replication_create(a);
-    if (st == RG_OK)
-        st = rg__paths_create(a);
-    if (st == RG_OK)
-        st = rg__checkpoint_create(a);
-    if (st == RG_OK)
-        st = rg__slots_create(a);
-    if (st == RG_OK)
-        st = rg__workers_listen(a);
-    if (st == RG_OK)
-        st = rg__end_watch_signals(a);
-    if (st == RG_OK)
-        st = rg__scrape_open(a);
-    if (st == RG_OK)
-        st = rg__notice_open(a);
-    if (st == RG_OK)
-        st = rg__timeline_open(a);
-    if (st == RG_OK)
-        st = rg__scalars_open(a);
-    return st == RG_OK ? rg__etcd_create(a->loop, &etcd, &a->etcd) : st;
+    return st == RG_OK ? make_all(a, ways, sizeof ways / sizeof *ways) : st;
 }
 
 static void tear_down(rg__agent *a)

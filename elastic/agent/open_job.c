@@ -192,9 +192,9 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
     else if (found.meta.is_one_host)
         rg__agent_leave(
             a, RG__EXIT_USAGE,
-            "job %s is on one host, and its agent listens for no others; start "
-            "it "
-            "with `regroup run --etcd-listen ADDRESS` to let others join",
+            "job %s is on one host, and its agent listens for no others; "
+            "start it with `regroup run --etcd-listen ADDRESS` to let others "
+            "join",
             a->params->job);
     else
         rg__agent_take_lease(a, &found.meta);
@@ -361,7 +361,7 @@ void rg__open_on_late(rg__agent *a)
 {
     rg__agent_leave(a, RG__EXIT_STORE,
                     "job %s can't be opened: etcd at %s %s for %d s: %s%s",
-                    a->params->job, a->params->endpoints,
+                    a->params->job, a->params->etcd.endpoints,
                     rg__etcd_lack(a->etcd), (int)(OPEN_NS / (1000 * RG__MS)),
                     rg__etcd_why(a->etcd),
                     rg__etcd_is_refusing(a->etcd) ? "" : "; is it running?");

@@ -74,26 +74,13 @@ void rg__resume_note_job(rg__agent *a)
 
 void rg__resume_job(rg__agent *a)
 {
-    const rg__fdrecord *record =
-        rg__fdrecord_find(rg__fdstore_born_with(a->fdstore), "job");
-    if (record != NULL && record->n == sizeof a->meta)
-        memcpy(&a->meta, record->bytes, sizeof a->meta);
-}
-
-static bool read_note(const rg__agent *a, saved_agent *was)
-{
-    const rg__fdrecord *record =
-        rg__fdrecord_find(rg__fdstore_born_with(a->fdstore), "agent");
-    if (record == NULL || record->n != sizeof *was)
-        return false;
-    memcpy(was, record->bytes, sizeof *was);
-    return true;
+    rg__fdstore_read(a->fdstore, "job", &a->meta, sizeof a->meta);
 }
 
 bool rg__resume_names(rg__agent *a)
 {
     saved_agent was;
-    if (!read_note(a, &was))
+    if (rg__fdstore_read(a->fdstore, "agent", &was, sizeof was) == NULL)
         return false;
 #define X(field) a->field = was.field;
     KEPT(X)
@@ -176,7 +163,7 @@ static int adopt(rg__agent *a)
 void rg__resume_begin(rg__agent *a)
 {
     saved_agent was;
-    if (!read_note(a, &was))
+    if (rg__fdstore_read(a->fdstore, "agent", &was, sizeof was) == NULL)
         return;
     rg__resume_note(a);
     const int workers = adopt(a);

@@ -451,12 +451,7 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .run_dir = dir->path,
         .advertise = s->advertise,
         .interface = s->library.interface,
-        .endpoints = s->etcd,
-        .user = rg__or_null(l->user),
-        .password = rg__or_null(l->password),
-        .cacert = rg__or_null(l->cacert),
-        .cert = rg__or_null(l->cert),
-        .key = rg__or_null(l->key),
+        .etcd = rg__launch_etcd(l, s),
         .replaces_job = cli->replace_job,
         .is_mpi = l->is_mpi,
         .is_ulfm = l->is_ulfm,
@@ -495,25 +490,26 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
     };
 }
 
+static void copy_text(char *to, size_t room, const char *text)
+{
+    snprintf(to, room, "%s", text != NULL ? text : "");
+}
+
 void rg__launch_record(const rg__agent_params *params, rg__job_record *r)
 {
+    const rg__etcd_params *etcd = &params->etcd;
     const time_t now = time(NULL);
     struct tm utc;
     memset(r, 0, sizeof *r);
     snprintf(r->job, sizeof r->job, "%s", params->job);
     snprintf(r->host, sizeof r->host, "%s", params->host);
     snprintf(r->program, sizeof r->program, "%s", params->argv[0]);
-    snprintf(r->endpoints, sizeof r->endpoints, "%s", params->endpoints);
-    if (params->user != NULL)
-        snprintf(r->user, sizeof r->user, "%s", params->user);
-    if (params->password != NULL)
-        snprintf(r->password, sizeof r->password, "%s", params->password);
-    if (params->cacert != NULL)
-        snprintf(r->cacert, sizeof r->cacert, "%s", params->cacert);
-    if (params->cert != NULL)
-        snprintf(r->cert, sizeof r->cert, "%s", params->cert);
-    if (params->key != NULL)
-        snprintf(r->key, sizeof r->key, "%s", params->key);
+    copy_text(r->endpoints, sizeof r->endpoints, etcd->endpoints);
+    copy_text(r->user, sizeof r->user, etcd->user);
+    copy_text(r->password, sizeof r->password, etcd->password);
+    copy_text(r->cacert, sizeof r->cacert, etcd->cacert);
+    copy_text(r->cert, sizeof r->cert, etcd->cert);
+    copy_text(r->key, sizeof r->key, etcd->key);
     strftime(r->started, sizeof r->started, "%Y-%m-%dT%H:%M:%SZ",
              gmtime_r(&now, &utc));
     r->pid = getpid();

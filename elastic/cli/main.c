@@ -7,19 +7,17 @@
 #include "regroup/regroup.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
-#include "sdk/base/wire.h"
 
 static const rg__command commands[] = {
     {"run", "[FLAGS] PROGRAM [ARGS]", "run a program with its workers here",
-     "Flags end at PROGRAM; `--` may stand before it. Without --etcd a "
-     "private\n"
-     "etcd is started for the job. Without sizes the world has a worker for\n"
-     "each processor. --min alone: at most as many as there are slots; --max\n"
-     "alone: at least 1.\n"
+     "Flags end at PROGRAM; `--` may stand before it. Without --etcd a\n"
+     "private etcd is started for the job. Without sizes the world has a\n"
+     "worker for each processor. --min alone: at most as many as there are\n"
+     "slots; --max alone: at least 1.\n"
      "\n"
      "Ends with 0 when the job is done, the worker's code when a static\n"
-     "program fails, 64 for wrong usage, 69 without etcd, 71 when the machine\n"
-     "refuses, 75 when too few workers are left, 128+n for signal n.\n",
+     "program fails, 64 for wrong usage, 69 without etcd, 71 when the\n"
+     "machine refuses, 75 when too few workers are left, 128+n for signal n.\n",
      rg__cmd_run},
     {"agent", "--etcd URL,... --job NAME [FLAGS] PROGRAM [ARGS]",
      "join this host to a job, or begin it, by etcd alone",
@@ -33,18 +31,18 @@ static const rg__command commands[] = {
      "run a rank of an MPI program with its collectives interposed",
      "For mpirun: `mpirun -n 4 regroup mpirun-preload ./solver input`. The\n"
      "program need not know Regroup: the library that is preloaded into it\n"
-     "carries collectives between ranks of one host over native shared memory\n"
-     "where that is faster. Without --interpose it carries all that it can.\n",
+     "carries collectives between ranks of one host over native shared\n"
+     "memory where that is faster. Without --interpose it carries all that\n"
+     "it can.\n",
      rg__cmd_preload},
     {"status", "[--json] [--watch] [JOB]",
      "show how a job that runs here is doing, on all its hosts",
-     "JOB may be left out when only one runs here. While etcd gives no answer\n"
-     "the other hosts are shown as they were last seen.\n"
+     "JOB may be left out when only one runs here. While etcd gives no\n"
+     "answer the other hosts are shown as they were last seen.\n"
      "\n"
-     "--watch redraws it on a terminal, and else prints it again, a line "
-     "of\n"
+     "--watch redraws it on a terminal, and else prints it again, a line of\n"
      "JSON each with --json. It ends with the job, and with the code of this\n"
-     "host's agent (regroup run --help); with 69 if that went without a "
+     "host's agent (regroup run --help); with 69 if that went without a\n"
      "word.\n",
      rg__cmd_status},
     {"events", "[--json] [--follow] [JOB]",
@@ -53,9 +51,8 @@ static const rg__command commands[] = {
      "\n"
      "  decided    a generation began: WORLD from > to, LOST steps, RESUME is\n"
      "             the commit that it went on from, generation:step\n"
-     "  stepping   all its members on this host have ended a step; RECOVERY "
-     "is\n"
-     "             the time since the fault was noticed\n"
+     "  stepping   all its members on this host have ended a step; RECOVERY\n"
+     "             is the time since the fault was noticed\n"
      "  death      a worker of it died\n"
      "  broken     it was ended for another reason\n"
      "  proposed   a generation that was not decided, or not yet\n"
@@ -67,17 +64,13 @@ static const rg__command commands[] = {
      rg__cmd_events},
     {"dump", "[--json] [--no-stacks] [JOB]",
      "print what all workers of a job that runs here have been doing",
-     "The last operations of each set on each rank, and first where ranks "
-     "differ:\n"
-     "an operation that some have started and others have not, or started as\n"
-     "another. Then the stacks of all threads: of C by eu-stack or gdb, which\n"
-     "stops a worker for about half a second, and of Python. Without those "
-     "tools,\n"
-     "or where ptrace is not allowed, what the kernel says of each thread. "
-     "Hosts\n"
-     "that don't answer within ten seconds are named. JOB may be left out "
-     "when\n"
-     "only one runs here.\n"
+     "The last operations of each set on each rank, and first where ranks\n"
+     "differ: an operation that some have started and others have not, or\n"
+     "started as another. Then the stacks of all threads: of C by eu-stack\n"
+     "or gdb, which stops a worker for about half a second, and of Python.\n"
+     "Without those tools, or where ptrace is not allowed, what the kernel\n"
+     "says of each thread. Hosts that don't answer within ten seconds are\n"
+     "named. JOB may be left out when only one runs here.\n"
      "\n"
      "When a deadline ends a generation, or a worker is stuck, the same is\n"
      "written to dump-HOST-gN.txt in the directory of --output, or to\n"
@@ -85,26 +78,23 @@ static const rg__command commands[] = {
      rg__cmd_dump},
     {"timeline", "start FILE [JOB] | stop [JOB] | merge FILE...",
      "begin or end a timeline of a job that runs here, or merge several",
-     "FILE is in Chrome's trace format, for ui.perfetto.dev: a track for each\n"
-     "worker, with its operations, waits, computing and commits, and one for\n"
-     "changes of the world. It is whole JSON at any time. If the job may have\n"
-     "several hosts, each host of the world writes a file of its own, with "
-     "the\n"
-     "host's name before the ending, and `stop` ends them all. JOB may be "
-     "left\n"
-     "out when only one runs here. `regroup run --timeline FILE` has it from\n"
-     "the start. `merge` prints the timelines of several hosts as one, in "
-     "which\n"
-     "the clocks of the hosts agree with that of the first.\n",
+     "FILE is in Chrome's trace format, for ui.perfetto.dev: a track for\n"
+     "each worker, with its operations, waits, computing and commits, and\n"
+     "one for changes of the world. It is whole JSON at any time. If the job\n"
+     "may have several hosts, each host of the world writes a file of its\n"
+     "own, with the host's name before the ending, and `stop` ends them all.\n"
+     "JOB may be left out when only one runs here. `regroup run --timeline\n"
+     "FILE` has it from the start. `merge` prints the timelines of several\n"
+     "hosts as one, in which the clocks of the hosts agree with that of the\n"
+     "first.\n",
      rg__cmd_timeline},
     {"jobs", "[--json]", "list the jobs that run here", NULL, rg__cmd_jobs},
     {"drain", "[--deadline TIME] HOST [JOB]",
      "ask a host to leave a job that runs here",
      "HOST is a name that `regroup status` shows; its workers leave at a\n"
-     "commit, so no step is rolled back. JOB may be left out when only one "
-     "runs\n"
-     "here. Ends with 0 once the host has left, and with 1 when it has not\n"
-     "within the deadline and ten seconds.\n",
+     "commit, so no step is rolled back. JOB may be left out when only one\n"
+     "runs here. Ends with 0 once the host has left, and with 1 when it has\n"
+     "not within the deadline and ten seconds.\n",
      rg__cmd_drain},
     {"scale", "[--min N] [--max N] [JOB]",
      "change the sizes that the world of a running job may have",
@@ -119,56 +109,50 @@ static const rg__command commands[] = {
      rg__cmd_stop},
     {"checkpoint", "show|verify [--json] [FILE|DIR]",
      "say what checkpoints hold, and whether they are whole",
-     "show: step, world, and name, size and kind (replicated, sharded, local)\n"
-     "of each buffer. verify: each byte is held against its hash, the shards "
-     "of all\n"
-     "hosts too. Without FILE or DIR the directory that "
-     "REGROUP_CHECKPOINT_DIR\n"
-     "names. Ends with 1 when what is verified, or the file that is shown, is\n"
-     "not whole.\n",
+     "show: step, world, and name, size and kind (replicated, sharded,\n"
+     "local) of each buffer. verify: each byte is held against its hash, the\n"
+     "shards of all hosts too. Without FILE or DIR the directory that\n"
+     "REGROUP_CHECKPOINT_DIR names. Ends with 1 when what is verified, or\n"
+     "the file that is shown, is not whole.\n",
      rg__cmd_checkpoint},
     {"gc", "[--dry-run] [--etcd URL [--older-than TIME]]",
      "remove what dead jobs left",
-     "Here: run directories whose jobs have no process any more, and files in\n"
-     "/tmp and /dev/shm of launches of --mpi that no agent holds. In the etcd "
-     "of\n"
-     "--etcd: the keys of jobs that have ended, and of those that have had no\n"
-     "host for as long as --older-than. etcd does not know since when that is, "
-     "so\n"
-     "the first look notes it there, and a later one removes them. A job with "
-     "a\n"
-     "living agent is never touched.\n",
+     "Here: run directories whose jobs have no process any more, and files\n"
+     "in /tmp and /dev/shm of launches of --mpi that no agent holds. In the\n"
+     "etcd of --etcd: the keys of jobs that have ended, and of those that\n"
+     "have had no host for as long as --older-than. etcd does not know since\n"
+     "when that is, so the first look notes it there, and a later one\n"
+     "removes them. A job with a living agent is never touched.\n",
      rg__cmd_gc},
     {"doctor", "[--etcd-bin PATH] [--etcd URL] [--peer HOST[:PORT]]",
      "check what this machine offers, or the way to a host",
      "With --etcd: does that answer, and whom does it let in? Nothing is\n"
      "changed there. Each source of --notice is asked once.\n"
-     "With --peer: name, route, the address that others would be told, ports,\n"
-     "round trip and packet size, seen from here; look from there, too. With\n"
-     "--job the ports are those of the agent and the workers there.\n"
+     "With --peer: name, route, the address that others would be told,\n"
+     "ports, round trip and packet size, seen from here; look from there,\n"
+     "too. With --job the ports are those of the agent and the workers\n"
+     "there.\n"
      "\n"
      "Each line says ok, warn or fail, and what to do. Ends with 1 when one\n"
      "says fail.\n",
      rg__cmd_doctor},
     {"tune", "",
      "find the size from which ranks do best to read each other's memory",
-     "Two ranks exchange ordinary memory for some ten seconds, staged and read "
-     "by\n"
-     "the kernel by turns. The lines that it prints are for the file that\n"
-     "REGROUP_CONFIG names: the measurement in comments, then the setting.\n"
+     "Two ranks exchange ordinary memory for some ten seconds, staged and\n"
+     "read by the kernel by turns. The lines that it prints are for the file\n"
+     "that REGROUP_CONFIG names: the measurement in comments, then the\n"
+     "setting.\n"
      "\n"
      "  regroup tune >> regroup.conf\n"
      "\n"
-     "The default stays unless it was slower by 10 % in both turns. Ends with "
-     "71\n"
-     "where reading is not possible: on one processor, or where the kernel "
-     "refuses\n"
-     "it. Measure on a quiet machine.\n",
+     "The default stays unless it was slower by 10 % in both turns. Ends\n"
+     "with 71 where reading is not possible: on one processor, or where the\n"
+     "kernel refuses it. Measure on a quiet machine.\n",
      rg__cmd_tune},
     {"config", "[--json] [FLAGS]",
      "list all settings, their values and where those come from",
      "A flag goes before a variable, a variable before the file that\n"
-     "REGROUP_CONFIG names (lines: name = value), the file before the "
+     "REGROUP_CONFIG names (lines: name = value), the file before the\n"
      "default.\n",
      rg__cmd_config},
 };

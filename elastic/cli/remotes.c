@@ -194,15 +194,17 @@ static bool brings_all(const rg__remotes *r, const rg__cli *cli)
 
 static rg_status write_login(rg__letter *letter, const rg__agent_params *p)
 {
+    const rg__etcd_params *etcd = &p->etcd;
     const struct {
         const char *name, *path;
-    } files[] = {{"cacert", p->cacert}, {"cert", p->cert}, {"key", p->key}};
-    rg__letter_add(letter, "etcd", p->endpoints);
+    } files[] = {
+        {"cacert", etcd->cacert}, {"cert", etcd->cert}, {"key", etcd->key}};
+    rg__letter_add(letter, "etcd", etcd->endpoints);
     rg__letter_add(letter, "is-private", p->has_etcd ? "1" : "0");
-    if (p->user != NULL)
-        rg__letter_add(letter, "user", p->user);
-    if (p->password != NULL)
-        rg__letter_add(letter, "password", p->password);
+    if (etcd->user != NULL)
+        rg__letter_add(letter, "user", etcd->user);
+    if (etcd->password != NULL)
+        rg__letter_add(letter, "password", etcd->password);
     rg_status st = RG_OK;
     for (size_t i = 0; st == RG_OK && i < sizeof files / sizeof *files; i++)
         if (files[i].path != NULL)

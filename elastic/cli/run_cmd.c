@@ -128,14 +128,9 @@ static int run_job(job_run *run, const rg__cli *cli)
     rg__agent_params params = rg__launch_params(&run->launch, cli, &run->dir);
     params.creates_job = true;
     if (cli->settings.etcd == NULL) {
-        const rg__etcd_params etcd = rg__private_etcd_params(&run->etcd);
         params.has_etcd = true;
         params.is_one_host = !run->etcd.is_open;
-        params.endpoints = etcd.endpoints;
-        params.user = etcd.user;
-        params.password = etcd.password;
-        params.cacert = etcd.cacert;
-        params.cert = etcd.cert;
+        params.etcd = rg__private_etcd_params(&run->etcd);
     }
     rg__job_record record;
     rg__launch_record(&params, &record);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "elastic/agent/base/reap.h"
 #include "elastic/agent/supervisor/supervisor.h"

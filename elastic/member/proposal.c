@@ -46,10 +46,11 @@ typedef struct listing {
     json_t *(*json)(const rg__proposal *p, int i);
     bool (*is_same)(const rg__proposal *p, int i, const rg__proposal *base,
                     int k);
+    bool (*read)(const json_t *j, rg__proposal *p);
+    void (*copy)(rg__proposal *p, const rg__proposal *base, int k);
 } listing;
 
-static const listing member_list = {member_json, is_member_of},
-                     host_list = {host_json, is_host_of};
+static const listing member_list, host_list;
 
 /* Where the i-th stands in the base, from at on; n: nowhere. */
 static int find_in(const listing *list, const rg__proposal *p, int i,
@@ -153,29 +154,10 @@ static bool read_member(const json_t *j, rg__proposal *p)
     return true;
 }
 
-static bool read_members(const json_t *j, const rg__proposal *base,
-                         rg__proposal *p)
+static void copy_member(rg__proposal *p, const rg__proposal *base, int k)
 {
-    const size_t n = json_array_size(j);
-    const int base_n = base != NULL ? base->size : 0;
-    p->member = calloc(n + (size_t)base_n + 1, sizeof *p->member);
-    p->port = calloc(n + (size_t)base_n + 1, sizeof *p->port);
-    if (p->member == NULL || p->port == NULL)
-        return false;
-    for (size_t i = 0, at = 0; i < n; i++) {
-        const json_t *one = json_array_get(j, i);
-        int end = (int)at, kept = 0;
-        if (!json_is_integer(one) && !read_member(one, p))
-            return false;
-        if (json_is_integer(one) && !read_run(one, base_n, &end, &kept))
-            return false;
-        for (int k = 0; k < kept; k++, p->size++) {
-            p->member[p->size] = base->member[at + (size_t)k];
-            p->port[p->size] = base->port[at + (size_t)k];
-        }
-        at = (size_t)end;
-    }
-    return p->size > 0;
+    p->member[p->size] = base->member[k];
+    p->port[p->size++] = base->port[k];
 }
 
 static bool read_proposal_host(const json_t *j, rg__proposal *p)
@@ -190,26 +172,52 @@ static bool read_proposal_host(const json_t *j, rg__proposal *p)
     return true;
 }
 
-static bool read_hosts(const json_t *j, const rg__proposal *base,
-                       rg__proposal *p)
+static void copy_host(rg__proposal *p, const rg__proposal *base, int k)
+{
+    p->host[p->host_count++] = base->host[k];
+}
+
+static const listing member_list = {member_json, is_member_of, read_member,
+                                    copy_member},
+                     host_list = {host_json, is_host_of, read_proposal_host,
+                                  copy_host};
+
+/* The base's has base_n of them. */
+static bool read_list(const listing *list, const json_t *j,
+                      const rg__proposal *base, int base_n, rg__proposal *p)
 {
     const size_t n = json_array_size(j);
-    const int base_n = base != NULL ? base->host_count : 0;
-    p->host = calloc(n + (size_t)base_n + 1, sizeof *p->host);
-    if (p->host == NULL)
-        return false;
     for (size_t i = 0, at = 0; i < n; i++) {
         const json_t *one = json_array_get(j, i);
         int end = (int)at, kept = 0;
-        if (!json_is_integer(one) && !read_proposal_host(one, p))
-            return false;
-        if (json_is_integer(one) && !read_run(one, base_n, &end, &kept))
+        if (!(json_is_integer(one) ? read_run(one, base_n, &end, &kept)
+                                   : list->read(one, p)))
             return false;
         for (int k = 0; k < kept; k++)
-            p->host[p->host_count++] = base->host[at + (size_t)k];
+            list->copy(p, base, (int)at + k);
         at = (size_t)end;
     }
-    return p->host_count > 0;
+    return true;
+}
+
+static bool read_members(const json_t *j, const rg__proposal *base,
+                         rg__proposal *p)
+{
+    const int base_n = base != NULL ? base->size : 0;
+    const size_t most = json_array_size(j) + (size_t)base_n + 1;
+    p->member = calloc(most, sizeof *p->member);
+    p->port = calloc(most, sizeof *p->port);
+    return p->member != NULL && p->port != NULL &&
+           read_list(&member_list, j, base, base_n, p) && p->size > 0;
+}
+
+static bool read_hosts(const json_t *j, const rg__proposal *base,
+                       rg__proposal *p)
+{
+    const int base_n = base != NULL ? base->host_count : 0;
+    p->host = calloc(json_array_size(j) + (size_t)base_n + 1, sizeof *p->host);
+    return p->host != NULL && read_list(&host_list, j, base, base_n, p) &&
+           p->host_count > 0;
 }
 
 _Static_assert(RG__HOST_SLOTS_MAX <= 64, "a bit for each slot");

@@ -87,15 +87,6 @@ static bool add_suspicion(rg__snapshot *s, const rg__key *key, const json_t *j,
     return true;
 }
 
-static bool add_size(rg__snapshot *s, const json_t *j, const rg__kv *kv)
-{
-    rg__size size = {.mod_revision = kv->mod_revision};
-    if (!rg__size_read(j, &size))
-        return false;
-    s->size = size;
-    return true;
-}
-
 static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
 {
     rg__drain *d = rg__grow(&s->drain, (size_t)s->drains, sizeof *d);
@@ -103,15 +94,6 @@ static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
         !rg__drain_read(j, d))
         return false;
     s->drains++;
-    return true;
-}
-
-static bool add_mpirun(rg__snapshot *s, const json_t *j, const rg__kv *kv)
-{
-    rg__mpirun run = {.mod_revision = kv->mod_revision};
-    if (!rg__mpirun_read(j, &run))
-        return false;
-    s->mpirun = run;
     return true;
 }
 
@@ -127,15 +109,6 @@ static bool add_claim(rg__snapshot *s, uint64_t where, const json_t *j,
     return true;
 }
 
-static bool add_order(rg__snapshot *s, const json_t *j, const rg__kv *kv)
-{
-    rg__order order = {0};
-    const bool is_right = rg__order_read(j, &order);
-    s->order = is_right ? order : (rg__order){0};
-    s->order.mod_revision = kv->mod_revision;
-    return is_right;
-}
-
 static bool add_share(rg__snapshot *s, const char *name, const json_t *j)
 {
     rg__share *one = rg__grow(&s->share, (size_t)s->shares, sizeof *one);
@@ -144,42 +117,6 @@ static bool add_share(rg__snapshot *s, const char *name, const json_t *j)
         return false;
     strcpy(one->host, name);
     s->shares++;
-    return true;
-}
-
-static bool add_saved(rg__snapshot *s, const json_t *j, const rg__kv *kv)
-{
-    rg__saved saved = {0};
-    const bool is_right = rg__saved_read(j, &saved);
-    s->saved = is_right ? saved : (rg__saved){0};
-    s->saved.mod_revision = kv->mod_revision;
-    return is_right;
-}
-
-static bool add_meta(rg__snapshot *s, const json_t *j, const rg__kv *kv)
-{
-    rg__meta meta = {.create_revision = kv->create_revision};
-    if (!rg__meta_read(j, &meta))
-        return false;
-    s->meta = meta;
-    return true;
-}
-
-static bool add_cur(rg__snapshot *s, const json_t *j, const rg__kv *kv)
-{
-    rg__cur cur = {.mod_revision = kv->mod_revision};
-    if (!rg__cur_read(j, &cur))
-        return false;
-    s->cur = cur;
-    return true;
-}
-
-static bool add_end(rg__end *to, const json_t *j)
-{
-    rg__end end = {0};
-    if (!rg__end_read(j, &end))
-        return false;
-    *to = end;
     return true;
 }
 
@@ -204,33 +141,63 @@ static bool add_leader(rg__snapshot *s, const json_t *j, const rg__kv *kv)
     return true;
 }
 
+/* A record of which there is one; zeros if it is not in our form. */
+static bool keep_if(bool is_right, void *record, size_t bytes)
+{
+    if (!is_right)
+        memset(record, 0, bytes);
+    return is_right;
+}
+
+/* The agent that writes these next goes by their revision, whatever they hold. */
+static bool add_order(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    const bool is_right =
+        keep_if(rg__order_read(j, &s->order), &s->order, sizeof s->order);
+    s->order.mod_revision = kv->mod_revision;
+    return is_right;
+}
+
+static bool add_saved(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    const bool is_right =
+        keep_if(rg__saved_read(j, &s->saved), &s->saved, sizeof s->saved);
+    s->saved.mod_revision = kv->mod_revision;
+    return is_right;
+}
+
 static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
                 const rg__kv *kv)
 {
     switch (key->kind) {
     case RG__KEY_META:
-        return add_meta(s, j, kv);
+        s->meta.create_revision = kv->create_revision;
+        return keep_if(rg__meta_read(j, &s->meta), &s->meta, sizeof s->meta);
     case RG__KEY_JOB_SPEC: /* agent/workers/job_spec.c reads the rest */
         s->is_static = json_is_true(json_object_get(j, "static"));
         return true;
     case RG__KEY_CUR:
-        return add_cur(s, j, kv);
+        s->cur.mod_revision = kv->mod_revision;
+        return keep_if(rg__cur_read(j, &s->cur), &s->cur, sizeof s->cur);
     case RG__KEY_BEGUN:
         return add_begun(s, j);
     case RG__KEY_LEADER:
         return add_leader(s, j, kv);
     case RG__KEY_END:
-        return add_end(&s->end, j);
+        return keep_if(rg__end_read(j, &s->end), &s->end, sizeof s->end);
     case RG__KEY_STOP:
-        return add_end(&s->stop, j);
+        return keep_if(rg__end_read(j, &s->stop), &s->stop, sizeof s->stop);
     case RG__KEY_SIZE:
-        return add_size(s, j, kv);
+        s->size.mod_revision = kv->mod_revision;
+        return keep_if(rg__size_read(j, &s->size), &s->size, sizeof s->size);
     case RG__KEY_CHECKPOINT:
         return add_saved(s, j, kv);
     case RG__KEY_ORDER:
         return add_order(s, j, kv);
     case RG__KEY_MPIRUN:
-        return add_mpirun(s, j, kv);
+        s->mpirun.mod_revision = kv->mod_revision;
+        return keep_if(rg__mpirun_read(j, &s->mpirun), &s->mpirun,
+                       sizeof s->mpirun);
     case RG__KEY_PROBE:
         s->probe = kv->mod_revision;
         return true;
@@ -641,10 +608,8 @@ const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap)
 
 static bool has_gone(const rg__snapshot *snap, uint64_t host)
 {
-    for (int i = 0; i < snap->hosts; i++)
-        if (snap->host[i].id == host)
-            return snap->host[i].is_gone;
-    return false;
+    const rg__host_record *record = rg__snapshot_host(snap, host);
+    return record != NULL && record->is_gone;
 }
 
 bool rg__snapshot_is_over(const rg__snapshot *snap)

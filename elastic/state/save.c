@@ -6,11 +6,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "elastic/state/checkpoint_dir.h"
 #include "process_sets/sets.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"

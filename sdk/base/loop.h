@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "regroup/regroup.h"
 
@@ -21,6 +22,15 @@ rg_status rg__loop_watch(rg__loop *loop, int fd, uint32_t events, rg__fd_fn fn,
                          void *arg);
 /* Stop watching; before the descriptor is closed. Unknown fds are ignored. */
 void rg__loop_unwatch(rg__loop *loop, int fd);
+/* Stop watching, close, and make it -1; nothing if it is -1. */
+static inline void rg__loop_close(rg__loop *loop, int *fd)
+{
+    if (*fd < 0)
+        return;
+    rg__loop_unwatch(loop, *fd);
+    close(*fd);
+    *fd = -1;
+}
 
 /* A timer belongs to its owner, fires once per set, and may be set again from
  * its own callback. */

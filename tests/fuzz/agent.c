@@ -241,26 +241,27 @@ static int lowest_free(void)
 static void run_agent(void)
 {
     static char *const argv[] = {(char *)(uintptr_t) "prog", NULL};
-    const rg__agent_params params = {.job = "j",
-                                     .host = HOST,
-                                     .slots = 2,
-                                     .min = 1,
-                                     .max = 4,
-                                     .argv = argv,
-                                     .run_dir = run_dir,
-                                     .advertise = sim_address(),
-                                     .endpoints = "http://10.0.0.1:2379",
-                                     .creates_job = true,
-                                     .max_restarts = 2,
-                                     .start_timeout_ms = 1000,
-                                     .elastic_timeout_ms = 5000,
-                                     .etcd_timeout_ms = 5000,
-                                     .grace_ms = 1000,
-                                     .detect_ms = 500,
-                                     .detect_follows = true,
-                                     .vault_max_bytes = 1 << 20,
-                                     .checkpoint_dir = run_dir,
-                                     .checkpoint_keep = 2};
+    const rg__agent_params params = {
+        .job = "j",
+        .host = HOST,
+        .slots = 2,
+        .min = 1,
+        .max = 4,
+        .argv = argv,
+        .run_dir = run_dir,
+        .advertise = sim_address(),
+        .etcd = {.endpoints = "http://10.0.0.1:2379"},
+        .creates_job = true,
+        .max_restarts = 2,
+        .start_timeout_ms = 1000,
+        .elastic_timeout_ms = 5000,
+        .etcd_timeout_ms = 5000,
+        .grace_ms = 1000,
+        .detect_ms = 500,
+        .detect_follows = true,
+        .vault_max_bytes = 1 << 20,
+        .checkpoint_dir = run_dir,
+        .checkpoint_keep = 2};
     rg__fdstore *fdstore = fdstore_create();
     FILE *const before = stderr;
     stderr = fopen("/dev/null", "we"); /* it says why it ends */

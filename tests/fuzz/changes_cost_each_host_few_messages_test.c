@@ -580,22 +580,23 @@ static void change(rg__loop *made)
 static void run_agent(bool creates_job)
 {
     static char *const argv[] = {(char *)(uintptr_t) "prog", NULL};
-    const rg__agent_params params = {.job = "j",
-                                     .host = HOST,
-                                     .slots = 1,
-                                     .min = 1,
-                                     .max = hosts,
-                                     .argv = argv,
-                                     .run_dir = run_dir,
-                                     .advertise = sim_address(),
-                                     .endpoints = "http://10.0.0.1:2379",
-                                     .creates_job = creates_job,
-                                     .start_timeout_ms = 60000,
-                                     .elastic_timeout_ms = 60000,
-                                     .etcd_timeout_ms = 60000,
-                                     .grace_ms = 10000,
-                                     .detect_ms = 3000,
-                                     .vault_max_bytes = 1 << 20};
+    const rg__agent_params params = {
+        .job = "j",
+        .host = HOST,
+        .slots = 1,
+        .min = 1,
+        .max = hosts,
+        .argv = argv,
+        .run_dir = run_dir,
+        .advertise = sim_address(),
+        .etcd = {.endpoints = "http://10.0.0.1:2379"},
+        .creates_job = creates_job,
+        .start_timeout_ms = 60000,
+        .elastic_timeout_ms = 60000,
+        .etcd_timeout_ms = 60000,
+        .grace_ms = 10000,
+        .detect_ms = 3000,
+        .vault_max_bytes = 1 << 20};
     rg__fdstore *fdstore = fdstore_create();
     sim_script = creates_job ? change : join;
     rg__agent_run(&params, fdstore);

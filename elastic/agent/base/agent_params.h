@@ -5,17 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "elastic/etcd/etcd.h"
 #include "sdk/base/clock.h"
 
 /* Exit codes of `regroup run` and `regroup agent`. */
-#define RG__EXIT_USAGE  64 /* wrong flags, no such program */
-#define RG__EXIT_STORE  69 /* etcd not reachable, refused, or wiped */
-#define RG__EXIT_SYSTEM 71 /* the machine refused: no memory, no socket */
-#define RG__EXIT_DIFFERS                                                       \
-    78                        /* program, version or buffers are not the job's \
-                               */
+#define RG__EXIT_USAGE     64 /* wrong flags, no such program */
+#define RG__EXIT_STORE     69 /* etcd not reachable, refused, or wiped */
+#define RG__EXIT_SYSTEM    71 /* the machine refused: no memory, no socket */
 #define RG__EXIT_STATE     74 /* no commit is whole any more */
 #define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
+#define RG__EXIT_DIFFERS   78 /* other program, version or buffers than others */
 
 /* Beside the run directory: the events of a job that has ended; its name behind
  * it. */
@@ -31,10 +30,9 @@ typedef struct rg__agent_params {
     char *const *argv;   /* the program and its arguments, NULL at the end */
     const char *run_dir; /* the job's run directory, 0700, exists: the agent's
                             socket is <run_dir>/agent-<host>.sock */
-    const char *advertise, *interface;       /* NULL: the route to etcd says */
-    const char *endpoints, *user, *password; /* of etcd; user NULL: no auth */
-    const char *cacert, *cert, *key;         /* files for https; NULL: none */
-    bool creates_job;  /* refuse a running job of that name, and start over;
+    const char *advertise, *interface; /* NULL: the route to etcd says */
+    rg__etcd_params etcd; /* without on_state, which is the agent's */
+    bool creates_job;     /* refuse a running job of that name, and start over;
                           false: join the job, or create it if there is none */
     bool replaces_job; /* one that has not ended is dead, says the operator */
     bool is_one_host;  /* no other host can join: it listens at no port */

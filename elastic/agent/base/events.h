@@ -41,9 +41,9 @@ typedef struct rg__events {
     void (*slot_untold)(rg__slot *s); /* a message for its worker is lost */
     void (*slot_met)(rg__slot *s);    /* its worker has called rg_init */
     void (*slot_at_door)(rg__slot *s, uint64_t registered);
-    void (*slot_left)(rg__slot *s);  /* a generation */
-    void (*slot_built)(rg__slot *s); /* one */
-    void (*slot_fin)(rg__slot *s);
+    void (*slot_left)(rg__slot *s);   /* a generation */
+    void (*slot_built)(rg__agent *a); /* one */
+    void (*slot_fin)(rg__agent *a);
     void (*slot_committed)(rg__slot *s); /* a commit counts */
     /* A worker's connection, with that host or NULL, is broken; bytes of one
      * are not acknowledged. */
@@ -57,9 +57,9 @@ typedef struct rg__events {
     void (*slot_lost)(rg__slot *s, const char *why);
     void (*page_told)(rg__agent *a, uint64_t generation);
     void (*slot_dead)(rg__slot *s);
-    void (*slot_fenced)(rg__slot *s); /* can't store any more */
+    void (*slot_fenced)(rg__agent *a); /* can't store any more */
     void (*slot_reaped)(rg__slot *s, rg__member_id was);
-    void (*slot_changed)(rg__slot *s); /* what its record says */
+    void (*slot_changed)(rg__agent *a); /* what its record says */
     /* It has told an agent that took over where it stands. */
     void (*slot_stood)(rg__slot *s, bool is_at_door, uint64_t registered);
     /* A member is gone when the job is done, and others may wait for it. */

@@ -38,8 +38,7 @@ struct json_t;
       "one of them is back; after --elastic-timeout this host leaves") /* 0 */ \
     X(BEGUN, "begun",                                                          \
       "etcd holds it; after four budgets others go on without a host that "    \
-      "etcd "                                                                  \
-      "does not answer") /* 0 */                                               \
+      "etcd does not answer") /* 0 */                                          \
     X(SWEEP, "sweep",                                                          \
       "it ends; after --launch-timeout the host where it runs leaves")         \
     /* 0: of the leader; 1: a process here */                                  \

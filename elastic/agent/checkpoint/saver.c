@@ -52,16 +52,6 @@ static void save_request(const rg__saver *v)
         rg__fdstore_drop(v->a->fdstore, "checkpoint");
 }
 
-static void take_request(rg__saver *v)
-{
-    const rg__fdrecord *record =
-        rg__fdrecord_find(rg__fdstore_born_with(v->a->fdstore), "checkpoint");
-    if (record == NULL || record->n != sizeof v->next)
-        return;
-    memcpy(&v->next, record->bytes, sizeof v->next);
-    v->has_next = true;
-}
-
 rg_status rg__checkpoint_create(rg__agent *a)
 {
     rg__saver *v = calloc(1, sizeof *v);
@@ -74,7 +64,8 @@ rg_status rg__checkpoint_create(rg__agent *a)
     v->calm = rg__timer_create(a->loop, rg__last_look, v);
     if (v->patience == NULL || v->late == NULL || v->calm == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
-    take_request(v);
+    v->has_next = rg__fdstore_read(a->fdstore, "checkpoint", &v->next,
+                                   sizeof v->next) != NULL;
     return RG_OK;
 }
 
@@ -85,11 +76,7 @@ const char *rg__saver_dir(const rg__saver *v)
 
 void rg__saver_hang_up(rg__saver *v)
 {
-    if (v->sock < 0)
-        return;
-    rg__loop_unwatch(v->a->loop, v->sock);
-    close(v->sock);
-    v->sock = -1;
+    rg__loop_close(v->a->loop, &v->sock);
 }
 
 /* It takes both: the writer has ended, and etcd has answered what it was asked
@@ -270,14 +257,12 @@ bool rg__saver_order(rg__saver *v, const rg__writer_order *order)
 /* A writer reports how it went before it ends, unless it is killed. */
 static void on_writer_end(void *arg, int fd, uint32_t events)
 {
-    (void)events;
+    (void)fd, (void)events;
     rg__saver *v = arg;
     const int status = rg__how_ended(v->pid);
     on_writer_socket(v, v->sock, EPOLLIN);
     rg__saver_hang_up(v);
-    rg__loop_unwatch(v->a->loop, fd);
-    close(fd);
-    v->pidfd = -1;
+    rg__loop_close(v->a->loop, &v->pidfd);
     rg__reap(v->pid);
     v->pid = 0;
     const bool is_sealed = v->phase == SAVER_PUBLISHING;
@@ -485,11 +470,7 @@ void rg__checkpoint_stop(rg__agent *a)
         rg__etcd_cancel(v->answering);
     v->req = v->answering = NULL;
     rg__saver_hang_up(v);
-    if (v->pidfd >= 0) {
-        rg__loop_unwatch(a->loop, v->pidfd);
-        close(v->pidfd);
-    }
-    v->pidfd = -1;
+    rg__loop_close(a->loop, &v->pidfd);
     v->pid = 0; /* it ends by itself, and nothing waits for its disk */
     v->phase = SAVER_IDLE;
     v->has_next = v->is_last = v->tells_end = false;

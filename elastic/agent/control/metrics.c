@@ -36,249 +36,134 @@ static void put_value(FILE *out, double value)
         fprintf(out, "%.9g\n", value);
 }
 
-/* -------------------------------------------------------------- one number */
+static void put_gauge(FILE *out, const char *name, double value,
+                      const char *help)
+{
+    put_head(out, name, "gauge", help);
+    fprintf(out, "regroup_%s ", name);
+    put_value(out, value);
+}
 
-static double generation(const rg__agent *a)
+static void put_counter(FILE *out, const char *name, uint64_t value,
+                        const char *help)
+{
+    put_head(out, name, "counter", help);
+    fprintf(out, "regroup_%s ", name);
+    put_value(out, (double)value);
+}
+
+/* ------------------------------------------------------------- one number */
+
+static void put_world(FILE *out, const rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
-    return p != NULL ? (double)p->generation : 0;
+    put_gauge(out, "generation", p != NULL ? (double)p->generation : 0,
+              "Newest decided generation, 0 before the first.");
+    put_gauge(out, "world_size", p != NULL ? p->size : 0,
+              "Workers in the world, on all hosts.");
+    put_gauge(out, "world_min", a->params->min,
+              "Fewest workers that the job goes on with.");
+    put_gauge(out, "world_max", a->params->max,
+              "Most workers that the world may have.");
 }
 
-static double world_size(const rg__agent *a)
+static void put_workers(FILE *out, const rg__agent *a)
 {
-    const rg__proposal *p = rg__view_decided(a);
-    return p != NULL ? p->size : 0;
-}
-
-static double world_min(const rg__agent *a)
-{
-    return a->params->min;
-}
-
-static double world_max(const rg__agent *a)
-{
-    return a->params->max;
-}
-
-static double slots(const rg__agent *a)
-{
-    return a->params->slots;
-}
-
-static double workers_alive(const rg__agent *a)
-{
-    int n = 0;
-    for (int i = 0; i < a->params->slots; i++)
-        n += rg__slot_is_alive(&a->slot[i]);
-    return n;
-}
-
-static double members(const rg__agent *a)
-{
-    const rg__proposal *p = rg__view_decided(a);
-    int n = 0;
-    for (int r = 0; p != NULL && r < p->size; r++)
-        n += p->member[r].host == a->id;
-    return n;
-}
-
-static double steps(const rg__agent *a)
-{
-    uint64_t most = 0;
+    int alive = 0;
+    uint64_t steps = 0;
     for (int i = 0; i < a->params->slots; i++) {
         const rg__page *page = a->slot[i].w.page;
         const uint64_t step = page != NULL ? atomic_load(&page->step) : 0;
-        most = step > most ? step : most;
+        steps = step > steps ? step : steps;
+        alive += rg__slot_is_alive(&a->slot[i]);
     }
-    return (double)most;
+    put_gauge(out, "slots", a->params->slots, "Workers that this host starts.");
+    put_gauge(out, "workers_alive", alive, "Living workers of this host.");
+    put_gauge(out, "members", rg__view_count_local(a, rg__view_decided(a)),
+              "Workers of this host that are in the world.");
+    put_gauge(out, "steps", (double)steps,
+              "Steps ended on the lineage, as workers of this host see it; "
+              "falls when steps are rolled back.");
 }
 
-static double vault_bytes(const rg__agent *a)
+static void put_lost_steps(FILE *out, const rg__agent *a)
 {
-    return (double)rg__vault_bytes(a);
+    const rg__total total = rg__snapshot_total(&a->view);
+    put_counter(out, "steps_lost_total", total.steps_lost,
+                "Steps of the job that were ended and then rolled back.");
+    put_counter(out, "steps_lost_unknown_total", total.lost_unknown,
+                "Changes for which the number of steps rolled back is "
+                "unknown.");
 }
 
-static double checkpoint_step(const rg__agent *a)
+static void put_commits(FILE *out, const rg__agent *a)
 {
-    return (double)a->view.saved.commit.step;
+    const rg__saved *saved = &a->view.saved;
+    put_gauge(out, "vault_bytes", (double)rg__vault_bytes(a),
+              "Memory of this host reserved for commits.");
+    put_gauge(out, "checkpoint_step", (double)saved->commit.step,
+              "Step of the newest checkpoint of the job, 0 before the first.");
+    put_gauge(out, "checkpoint_time_seconds", (double)(saved->at_ms / 1000),
+              "Unix time of the newest checkpoint of the job, 0 before the "
+              "first.");
+    put_gauge(out, "checkpoint_failed", saved->error[0] != '\0',
+              "1 while the newest attempt at a checkpoint has failed.");
 }
 
-static double checkpoint_time(const rg__agent *a)
+static void put_host(FILE *out, const rg__agent *a)
 {
-    return (double)(a->view.saved.at_ms / 1000);
+    put_gauge(out, "etcd_up", rg__etcd_is_up(a->etcd),
+              "1 while etcd answers this agent.");
+    put_gauge(out, "leader", rg__view_i_lead(a),
+              "1 while this agent proposes generations.");
+    put_gauge(out, "draining", a->departure.is_draining,
+              "1 while this host is leaving the job.");
+    put_gauge(out, "noticed", rg__notice_stands(a),
+              "1 while a notice says that this host is to go.");
+    put_gauge(out, "waits", rg__waits_said(a),
+              "What this agent waits for longer than --detect.");
 }
 
-static double checkpoint_failed(const rg__agent *a)
+static void put_restarts(FILE *out, const rg__agent *a)
 {
-    return a->view.saved.error[0] != '\0';
-}
-
-static double etcd_up(const rg__agent *a)
-{
-    return rg__etcd_is_up(a->etcd);
-}
-
-static double leader(const rg__agent *a)
-{
-    return rg__view_i_lead(a);
-}
-
-static double draining(const rg__agent *a)
-{
-    return a->departure.is_draining;
-}
-
-static double noticed(const rg__agent *a)
-{
-    return rg__notice_stands(a);
-}
-
-static double steps_lost(const rg__agent *a)
-{
-    return (double)rg__snapshot_total(&a->view).steps_lost;
-}
-
-static double unknown_losses(const rg__agent *a)
-{
-    return (double)rg__snapshot_total(&a->view).lost_unknown;
-}
-
-/* Processes started in slots after the first of each. */
-static double restarts(const rg__agent *a)
-{
-    double sum = 0;
+    uint64_t workers = 0;
     for (int i = 0; i < a->params->slots; i++)
-        sum += a->slot[i].saved.start > 1 ? a->slot[i].saved.start - 1 : 0;
-    return sum;
+        workers += a->slot[i].saved.start > 1 ? a->slot[i].saved.start - 1 : 0;
+    put_counter(out, "worker_restarts_total", workers,
+                "Processes that this host started in place of others.");
+    put_counter(out, "agent_restarts_total",
+                a->life.agents > 1 ? a->life.agents - 1 : 0,
+                "Agents of this host that took over from one that was killed.");
 }
 
-static double agent_restarts(const rg__agent *a)
+static void put_peers(FILE *out, const rg__agent *a)
 {
-    return a->life.agents > 1 ? a->life.agents - 1 : 0;
-}
-
-static double peers_expected(const rg__agent *a)
-{
-    int n = 0;
-    for (int i = 0; i < rg__beat_peers(a); i++)
-        n += rg__beat_peer(a, i)->is_expected;
-    return n;
-}
-
-static double peers_accused(const rg__agent *a)
-{
-    int n = 0;
-    for (int i = 0; i < rg__beat_peers(a); i++)
-        n += rg__beat_peer(a, i)->is_accused;
-    return n;
-}
-
-static double beats_sent(const rg__agent *a)
-{
-    return (double)rg__beat_count(a).sent;
-}
-
-static double beats_received(const rg__agent *a)
-{
-    return (double)rg__beat_count(a).received;
-}
-
-static double beats_refused(const rg__agent *a)
-{
-    return (double)rg__beat_count(a).refused;
-}
-
-static double detect_seconds(const rg__agent *a)
-{
-    return (double)rg__budget_ns(a->params) / 1e9;
-}
-
-static double delay_seconds(const rg__agent *a)
-{
-    return (double)rg__beat_delay_ns(a) / 1e9;
-}
-
-static double waits_said(const rg__agent *a)
-{
-    return rg__waits_said(a);
-}
-
-typedef struct number {
-    const char *name, *type, *help;
-    double (*of)(const rg__agent *a);
-} number;
-
-static const number numbers[] = {
-    {"generation", "gauge", "Newest decided generation, 0 before the first.",
-     generation},
-    {"world_size", "gauge", "Workers in the world, on all hosts.", world_size},
-    {"world_min", "gauge", "Fewest workers that the job goes on with.",
-     world_min},
-    {"world_max", "gauge", "Most workers that the world may have.", world_max},
-    {"slots", "gauge", "Workers that this host starts.", slots},
-    {"workers_alive", "gauge", "Living workers of this host.", workers_alive},
-    {"members", "gauge", "Workers of this host that are in the world.",
-     members},
-    {"steps", "gauge",
-     "Steps ended on the lineage, as workers of this host see it; falls when "
-     "steps are rolled back.",
-     steps},
-    {"steps_lost_total", "counter",
-     "Steps of the job that were ended and then rolled back.", steps_lost},
-    {"steps_lost_unknown_total", "counter",
-     "Changes for which the number of steps rolled back is unknown.",
-     unknown_losses},
-    {"vault_bytes", "gauge", "Memory of this host reserved for commits.",
-     vault_bytes},
-    {"checkpoint_step", "gauge",
-     "Step of the newest checkpoint of the job, 0 before the first.",
-     checkpoint_step},
-    {"checkpoint_time_seconds", "gauge",
-     "Unix time of the newest checkpoint of the job, 0 before the first.",
-     checkpoint_time},
-    {"checkpoint_failed", "gauge",
-     "1 while the newest attempt at a checkpoint has failed.",
-     checkpoint_failed},
-    {"etcd_up", "gauge", "1 while etcd answers this agent.", etcd_up},
-    {"leader", "gauge", "1 while this agent proposes generations.", leader},
-    {"draining", "gauge", "1 while this host is leaving the job.", draining},
-    {"noticed", "gauge", "1 while a notice says that this host is to go.",
-     noticed},
-    {"waits", "gauge", "What this agent waits for longer than --detect.",
-     waits_said},
-    {"worker_restarts_total", "counter",
-     "Processes that this host started in place of others.", restarts},
-    {"agent_restarts_total", "counter",
-     "Agents of this host that took over from one that was killed.",
-     agent_restarts},
-    {"peers_expected", "gauge", "Agents whose heartbeats this one expects.",
-     peers_expected},
-    {"peers_accused", "gauge", "Agents that this one does not hear.",
-     peers_accused},
-    {"detect_seconds", "gauge",
-     "How long a host may be silent before it counts as lost.", detect_seconds},
-    {"heartbeat_delay_seconds", "gauge",
-     "The longest that a heartbeat, or a turn of this agent, has been late in "
-     "the last ten minutes.",
-     delay_seconds},
-    {"heartbeats_sent_total", "counter", "Datagrams sent to other agents.",
-     beats_sent},
-    {"heartbeats_received_total", "counter",
-     "New datagrams of other agents that proved the job's key.",
-     beats_received},
-    {"heartbeats_refused_total", "counter",
-     "Datagrams that did not prove the key, were old or for another agent.",
-     beats_refused},
-};
-
-static void put_numbers(FILE *out, const rg__agent *a)
-{
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        const number *n = &numbers[i];
-        put_head(out, n->name, n->type, n->help);
-        fprintf(out, "regroup_%s ", n->name);
-        put_value(out, n->of(a));
+    int expected = 0, accused = 0;
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        expected += rg__beat_peer(a, i)->is_expected;
+        accused += rg__beat_peer(a, i)->is_accused;
     }
+    put_gauge(out, "peers_expected", expected,
+              "Agents whose heartbeats this one expects.");
+    put_gauge(out, "peers_accused", accused,
+              "Agents that this one does not hear.");
+}
+
+static void put_beats(FILE *out, const rg__agent *a)
+{
+    put_gauge(out, "detect_seconds", (double)rg__budget_ns(a->params) / 1e9,
+              "How long a host may be silent before it counts as lost.");
+    put_gauge(out, "heartbeat_delay_seconds",
+              (double)rg__beat_delay_ns(a) / 1e9,
+              "The longest that a heartbeat, or a turn of this agent, has "
+              "been late in the last ten minutes.");
+    put_counter(out, "heartbeats_sent_total", rg__beat_count(a).sent,
+                "Datagrams sent to other agents.");
+    put_counter(out, "heartbeats_received_total", rg__beat_count(a).received,
+                "New datagrams of other agents that proved the job's key.");
+    put_counter(out, "heartbeats_refused_total", rg__beat_count(a).refused,
+                "Datagrams that did not prove the key, were old or for "
+                "another agent.");
 }
 
 /* ------------------------------------------------------------- more of them */
@@ -351,8 +236,9 @@ static void put_changes(FILE *out, const rg__agent *a)
 static void put_recoveries(FILE *out, rg__agent *a)
 {
     rg__recoveries r = *rg__recoveries_past(a);
-    if (generation(a) > 0)
-        rg__change_note_steps(a, (uint64_t)generation(a));
+    const rg__proposal *p = rg__view_decided(a);
+    if (p != NULL)
+        rg__change_note_steps(a, p->generation);
     for (int i = 0; i < rg__changes(a); i++)
         rg__recoveries_add(&r, rg__change_at(a, i));
     put_head(out, "recovery_seconds", "histogram",
@@ -394,7 +280,14 @@ char *rg__metrics(rg__agent *a)
     if (out == NULL)
         return NULL;
     put_info(out, a);
-    put_numbers(out, a);
+    put_world(out, a);
+    put_workers(out, a);
+    put_lost_steps(out, a);
+    put_commits(out, a);
+    put_host(out, a);
+    put_restarts(out, a);
+    put_peers(out, a);
+    put_beats(out, a);
     put_step_age(out, a);
     put_times(out, a, "worker_step_seconds", "Mean time of a worker's steps.",
               took_s);

@@ -125,8 +125,7 @@ static void drop(client *c)
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
-    rg__loop_unwatch(a->loop, c->sock);
-    close(c->sock);
+    rg__loop_close(a->loop, &c->sock);
     rg__timer_destroy(c->patience);
     free(c->answer);
     free(c);

@@ -47,10 +47,7 @@ void rg__host_part_drop(rg__host_part *p)
 {
     if (p == NULL)
         return;
-    if (p->out >= 0) {
-        rg__loop_unwatch(p->a->loop, p->out);
-        close(p->out);
-    }
+    rg__loop_close(p->a->loop, &p->out);
     if (p->pid > 0) {
         kill(-p->pid, SIGKILL); /* and its tools; they let the workers go */
         rg__reap(p->pid);

@@ -19,7 +19,6 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/failpoint.h"
-#include "sdk/base/log.h"
 
 /* A host that has said that its workers have finished takes up none: the job
  * may be done meanwhile. Nor one that etcd may have stopped answering: a death

@@ -55,7 +55,7 @@ rg_status rg__address_choose(rg__agent *a)
     else if (a->params->interface != NULL)
         st = rg__address_of(a->params->interface, &a->address);
     else if (!a->params->is_one_host)
-        st = take_route(a->params->endpoints, &a->address);
+        st = take_route(a->params->etcd.endpoints, &a->address);
     if (a->params->is_one_host)
         a->address = (rg__address){0};
     return st;

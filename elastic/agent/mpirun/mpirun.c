@@ -119,10 +119,7 @@ static void drop_helper(rg__helper *h)
     while (*at != h)
         at = &(*at)->next;
     *at = h->next;
-    if (h->pidfd >= 0) {
-        rg__loop_unwatch(h->a->loop, h->pidfd);
-        close(h->pidfd);
-    }
+    rg__loop_close(h->a->loop, &h->pidfd);
     free(h);
 }
 

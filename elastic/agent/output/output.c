@@ -205,13 +205,6 @@ static bool write_out(stream *st)
     return !was_within;
 }
 
-static void end_of_pipe(stream *st)
-{
-    rg__loop_unwatch(st->of->a->loop, st->fd);
-    close(st->fd);
-    st->fd = -1;
-}
-
 /* One read: a program that prints without end would hold up the others. */
 static void take(stream *st)
 {
@@ -221,7 +214,7 @@ static void take(stream *st)
         st->left -= got < st->left ? got : st->left;
     const bool is_empty = got < 0 && (errno == EAGAIN || errno == EINTR);
     if ((got <= 0 && !is_empty) || (is_closing && (is_empty || st->left == 0)))
-        end_of_pipe(st);
+        rg__loop_close(st->of->a->loop, &st->fd);
 }
 
 static void on_readable(void *arg, int fd, uint32_t events);
@@ -265,8 +258,7 @@ static void on_again(void *arg)
 
 static void close_stream(stream *st)
 {
-    if (st->fd >= 0)
-        end_of_pipe(st);
+    rg__loop_close(st->of->a->loop, &st->fd);
     if (st->is_file && st->to >= 0)
         close(st->to);
     rg__timer_destroy(st->again);
@@ -293,10 +285,9 @@ static void drop(rg__output *o)
     free(o);
 }
 
-static void name_record(const rg__output *o, char name[RG__FDRECORD_NAME_MAX])
+static rg__fdrecord_name name_of(const rg__output *o)
 {
-    snprintf(name, RG__FDRECORD_NAME_MAX, "output/%u.%u", o->who.slot,
-             o->who.start);
+    return rg__fdrecord_name_as("output/%u.%u", o->who.slot, o->who.start);
 }
 
 static void drop_if_written(rg__output *o)
@@ -304,9 +295,7 @@ static void drop_if_written(rg__output *o)
     if (!o->is_closing || !is_written(&o->out) || !is_written(&o->err))
         return;
     rg__agent *a = o->a;
-    char name[RG__FDRECORD_NAME_MAX];
-    name_record(o, name);
-    rg__fdstore_drop(a->fdstore, name);
+    rg__fdstore_drop(a->fdstore, name_of(o).text);
     drop(o);
     a->on->settled(a);
 }
@@ -477,10 +466,9 @@ rg_status rg__output_open(rg__slot *s, int out[2], int err[2])
         return st;
     }
     s->output = o;
-    char name[RG__FDRECORD_NAME_MAX];
     const int fds[] = {o->out.fd, o->err.fd, o->spools_fd};
-    name_record(o, name);
-    rg__fdstore_put(s->a->fdstore, name, &o->who, sizeof o->who, fds, 3);
+    rg__fdstore_put(s->a->fdstore, name_of(o).text, &o->who, sizeof o->who, fds,
+                    3);
     return RG_OK;
 }
 

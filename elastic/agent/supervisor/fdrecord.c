@@ -1,11 +1,22 @@
 #include "elastic/agent/supervisor/fdrecord.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+
+rg__fdrecord_name rg__fdrecord_name_as(const char *format, ...)
+{
+    rg__fdrecord_name name;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name.text, sizeof name.text, format, args);
+    va_end(args);
+    return name;
+}
 
 rg__fdrecord *rg__fdrecord_find(const rg__fdrecord_list *list, const char *name)
 {

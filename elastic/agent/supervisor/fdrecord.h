@@ -31,6 +31,12 @@ typedef struct rg__fdrecord {
     _Alignas(16) char bytes[];
 } rg__fdrecord;
 
+typedef struct rg__fdrecord_name {
+    char text[RG__FDRECORD_NAME_MAX];
+} rg__fdrecord_name;
+rg__fdrecord_name rg__fdrecord_name_as(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
 /* In the order in which their names first came. */
 typedef struct rg__fdrecord_list {
     rg__fdrecord *first;

@@ -218,6 +218,21 @@ const rg__fdrecord_list *rg__fdstore_born_with(const rg__fdstore *fdstore)
     return fdstore != NULL ? &fdstore->born_with : &nothing;
 }
 
+rg__fdrecord *rg__fdstore_find(const rg__fdstore *fdstore, const char *name)
+{
+    return rg__fdrecord_find(rg__fdstore_born_with(fdstore), name);
+}
+
+rg__fdrecord *rg__fdstore_read(const rg__fdstore *fdstore, const char *name,
+                               void *bytes, size_t n)
+{
+    rg__fdrecord *record = rg__fdstore_find(fdstore, name);
+    if (record == NULL || record->n != n)
+        return NULL;
+    memcpy(bytes, record->bytes, n);
+    return record;
+}
+
 int rg__fdrecord_take(rg__fdrecord *record, int i)
 {
     const int fd = record->fd[i];

@@ -49,6 +49,10 @@ void rg__fdstore_drop(rg__fdstore *fdstore, const char *name);
 /* The records that this agent was born with; its own puts are not in it. A
  * caller that uses a descriptor takes it, and owns it then. */
 const rg__fdrecord_list *rg__fdstore_born_with(const rg__fdstore *fdstore);
+rg__fdrecord *rg__fdstore_find(const rg__fdstore *fdstore, const char *name);
+/* The same with its n bytes; NULL: there is none, or it has another size. */
+rg__fdrecord *rg__fdstore_read(const rg__fdstore *fdstore, const char *name,
+                               void *bytes, size_t n);
 int rg__fdrecord_take(rg__fdrecord *record, int i);
 /* Close what has not been taken. */
 void rg__fdstore_forget_rest(rg__fdstore *fdstore);

@@ -64,23 +64,20 @@ static void take_segments(rg__agent *a)
 
 static void save_buffer(const rg__agent *a, const rg__vault_buffer *b)
 {
-    char name[RG__FDRECORD_NAME_MAX];
-    snprintf(name, sizeof name, "buffer/%s", b->name);
-    rg__fdstore_put(a->fdstore, name, b, sizeof *b, NULL, 0);
+    rg__fdstore_put(a->fdstore, rg__fdrecord_name_as("buffer/%s", b->name).text,
+                    b, sizeof *b, NULL, 0);
 }
 
-static void name_segment(const rg__vault_segment *seg,
-                         char name[RG__FDRECORD_NAME_MAX])
+static rg__fdrecord_name name_of(const rg__vault_segment *seg)
 {
-    snprintf(name, RG__FDRECORD_NAME_MAX, "segment/%u.%u.%u", seg->owner.slot,
-             seg->owner.start, seg->id);
+    return rg__fdrecord_name_as("segment/%u.%u.%u", seg->owner.slot,
+                                seg->owner.start, seg->id);
 }
 
 static void save_segment(const rg__agent *a, const rg__vault_segment *seg)
 {
-    char name[RG__FDRECORD_NAME_MAX];
-    name_segment(seg, name);
-    rg__fdstore_put(a->fdstore, name, seg, sizeof *seg, &seg->fd, 1);
+    rg__fdstore_put(a->fdstore, name_of(seg).text, seg, sizeof *seg, &seg->fd,
+                    1);
 }
 
 /* ------------------------------------------------------------------- vault */
@@ -104,8 +101,7 @@ rg_status rg__store_create(rg__agent *a)
 
 rg_status rg__vault_create(rg__agent *a)
 {
-    rg__fdrecord *record =
-        rg__fdrecord_find(rg__fdstore_born_with(a->fdstore), "vault");
+    rg__fdrecord *record = rg__fdstore_find(a->fdstore, "vault");
     if (record != NULL) {
         a->store->fd = rg__fdrecord_take(record, 0);
         take_buffers(a);
@@ -583,7 +579,7 @@ static void show_to_peers(const rg__slot *owner, const rg__segment *m, int fd)
 {
     rg__agent *a = owner->a;
     for (int i = 0; i < a->params->slots; i++)
-        if (&a->slot[i] != owner && rg__slot_is_alive(&a->slot[i]))
+        if (&a->slot[i] != owner)
             rg__worker_tell(&a->slot[i], m, sizeof *m, fd);
 }
 
@@ -614,12 +610,9 @@ static void drop_segment(rg__agent *a, int i)
     a->store->segment[i] = a->store->segment[--a->store->segments];
     const rg__segment m = segment_message(RG__UNSEGMENT, &gone);
     for (int k = 0; k < a->params->slots; k++)
-        if (rg__slot_is_alive(&a->slot[k]))
-            rg__worker_tell(&a->slot[k], &m, sizeof m, -1);
-    char name[RG__FDRECORD_NAME_MAX];
-    name_segment(&gone, name);
+        rg__worker_tell(&a->slot[k], &m, sizeof m, -1);
     close(gone.fd); /* before the supervisor does */
-    rg__fdstore_drop(a->fdstore, name);
+    rg__fdstore_drop(a->fdstore, name_of(&gone).text);
 }
 
 void rg__vault_free(rg__slot *s, uint32_t id)

@@ -86,10 +86,7 @@ rg_status rg__watch_create(rg__loop *loop, rg__page *page, rg__watch_fn fn,
     if (w->event < 0 ||
         rg__loop_watch(loop, w->event, EPOLLIN, on_event, w) != RG_OK ||
         pthread_create(&w->thread, NULL, run_watch, w) != 0) {
-        if (w->event >= 0) {
-            rg__loop_unwatch(loop, w->event);
-            close(w->event);
-        }
+        rg__loop_close(loop, &w->event);
         free(w);
         return rg__fail(RG_ERR_SYSTEM, "a worker can't be watched: %s",
                         strerror(errno));
@@ -116,7 +113,6 @@ void rg__watch_destroy(rg__watcher *w)
     if (w == NULL)
         return;
     end_thread(w);
-    rg__loop_unwatch(w->loop, w->event);
-    close(w->event);
+    rg__loop_close(w->loop, &w->event);
     free(w);
 }

@@ -50,17 +50,15 @@
 /* --------------------------------------------------------------------- keep
  */
 
-static void name_record(const rg__slot *s, char name[RG__FDRECORD_NAME_MAX])
+static rg__fdrecord_name name_of(const rg__slot *s)
 {
-    snprintf(name, RG__FDRECORD_NAME_MAX, "slot/%u", s->index);
+    return rg__fdrecord_name_as("slot/%u", s->index);
 }
 
 void rg__slot_save(const rg__slot *s)
 {
-    char name[RG__FDRECORD_NAME_MAX];
-    name_record(s, name);
-    rg__fdstore_put_child(s->a->fdstore, name, s->saved.child, &s->saved,
-                          sizeof s->saved, &s->child_pidfd,
+    rg__fdstore_put_child(s->a->fdstore, name_of(s).text, s->saved.child,
+                          &s->saved, sizeof s->saved, &s->child_pidfd,
                           s->child_pidfd >= 0);
 }
 
@@ -115,15 +113,6 @@ static void run_child(const rg__slot *s, const int out[2], const int err[2],
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-static void unwatch_child(rg__slot *s)
-{
-    if (s->child_pidfd < 0)
-        return;
-    rg__loop_unwatch(s->a->loop, s->child_pidfd);
-    close(s->child_pidfd);
-    s->child_pidfd = -1;
-}
-
 static rg_status watch_child(rg__slot *s)
 {
     s->child_pidfd = (int)syscall(SYS_pidfd_open, s->saved.child, 0);
@@ -132,7 +121,7 @@ static rg_status watch_child(rg__slot *s)
             RG_OK)
         return RG_OK;
     const int cause = errno;
-    unwatch_child(s);
+    rg__loop_close(s->a->loop, &s->child_pidfd);
     kill(-s->saved.child, SIGKILL);
     rg__reap(s->saved.child);
     s->saved.child = 0;
@@ -243,7 +232,7 @@ static void start(void *arg)
     rg__agent *a = s->a;
     if (a->is_done || a->life.state != RG__LIFE_WORKING || a->params->is_mpi) {
         rg__slot_step(s, SLOT_ON_DISMISS); /* till rg__slots_start, if ever */
-        a->on->slot_changed(s);            /* or till a launch */
+        a->on->slot_changed(a);            /* or till a launch */
         return;
     }
     begin_start(s);
@@ -266,7 +255,7 @@ static rg_status adopt(rg__slot *s, pid_t child)
     if (s->child_pidfd < 0 ||
         rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit, s) !=
             RG_OK) {
-        unwatch_child(s);
+        rg__loop_close(s->a->loop, &s->child_pidfd);
         return rg__fail(RG_ERR_SYSTEM, "process %d can't be watched", child);
     }
     s->saved.child = child;
@@ -481,7 +470,7 @@ static void look_at_fence(void *arg)
         return; /* reaped meanwhile */
     rg__slot_step(s, SLOT_ON_FENCED);
     s->w.entered = 0;
-    s->a->on->slot_fenced(s);
+    s->a->on->slot_fenced(s->a);
     go_on_after_death(s);
 }
 
@@ -711,7 +700,7 @@ static void give_up(rg__slot *s, const char *why)
              why, (unsigned long long)s->saved.failed_at);
     snprintf(then, sizeof then, "it %s", s->saved.given_up);
     tell_death(s, then);
-    s->a->on->slot_changed(s);
+    s->a->on->slot_changed(s->a);
 }
 
 /* ------------------------------------------------------ whose fault it was */
@@ -982,7 +971,7 @@ static void child_ended(rg__slot *s, int code, const char *how)
     rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
     rg__worker_drain(s);
     rg__slot_lost(s, "%s", how);
-    unwatch_child(s);
+    rg__loop_close(s->a->loop, &s->child_pidfd);
     if (!s->is_adopted)
         kill(-child, SIGKILL); /* all that is left of its group */
     s->saved.child = 0;
@@ -999,7 +988,7 @@ static void child_ended(rg__slot *s, int code, const char *how)
 /* Its agent was killed before it let it run. */
 static void start_at_last(rg__slot *s)
 {
-    unwatch_child(s);
+    rg__loop_close(s->a->loop, &s->child_pidfd);
     s->saved.child = 0;
     rg__timer_stop(s->orphan);
     rg__output_close(s);
@@ -1056,13 +1045,10 @@ void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status)
 
 void rg__slot_resume(rg__slot *s)
 {
-    char name[RG__FDRECORD_NAME_MAX];
-    name_record(s, name);
-    rg__fdrecord *record =
-        rg__fdrecord_find(rg__fdstore_born_with(s->a->fdstore), name);
-    if (record == NULL || record->n != sizeof s->saved)
+    rg__fdrecord *record = rg__fdstore_read(s->a->fdstore, name_of(s).text,
+                                            &s->saved, sizeof s->saved);
+    if (record == NULL)
         return;
-    memcpy(&s->saved, record->bytes, sizeof s->saved);
     s->has_rested = rg__slot_rests(s);
     s->is_adopted = s->saved.child != 0;
     rg__slot_step(s, s->is_adopted ? SLOT_ON_ADOPT : SLOT_ON_ADOPT_NONE);
@@ -1074,10 +1060,8 @@ void rg__slot_resume(rg__slot *s)
 
 void rg__slot_resume_child(rg__slot *s)
 {
-    char name[RG__FDRECORD_NAME_MAX];
-    name_record(s, name);
     const rg__fdrecord *record =
-        rg__fdrecord_find(rg__fdstore_born_with(s->a->fdstore), name);
+        rg__fdstore_find(s->a->fdstore, name_of(s).text);
     if (s->saved.child == 0)
         return;
     if (record->has_ended)

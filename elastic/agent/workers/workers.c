@@ -155,34 +155,24 @@ static void on_finalize(rg__slot *s, uint64_t why)
         rg__slot_lost(s, "called rg_finalize before the job was done");
 }
 
-static void on_mark(rg__slot *s, rg__wire_type type, uint64_t generation)
+static void on_left(rg__slot *s, uint64_t generation)
 {
-    rg__worker *w = &s->w;
-    switch (type) {
-    case RG__READY:
-        on_ready(s);
-        break;
-    case RG__LEFT:
-        if (w->entered == generation)
-            w->entered = 0;
-        s->a->on->slot_left(s);
-        break;
-    case RG__BUILT:
-        w->built = generation;
-        w->entered = generation;
-        w->build_failures = 0;
-        s->a->on->slot_built(s);
-        break;
-    case RG__FIN:
-        w->fin = generation;
-        s->a->on->slot_fin(s);
-        break;
-    case RG__COMMITTED:
-        s->a->on->slot_committed(s);
-        break;
-    default: /* RG__FINALIZE */
-        on_finalize(s, generation);
-    }
+    if (s->w.entered == generation)
+        s->w.entered = 0;
+    s->a->on->slot_left(s);
+}
+
+static void on_built(rg__slot *s, uint64_t generation)
+{
+    s->w.built = s->w.entered = generation;
+    s->w.build_failures = 0;
+    s->a->on->slot_built(s->a);
+}
+
+static void on_fin(rg__slot *s, uint64_t generation)
+{
+    s->w.fin = generation;
+    s->a->on->slot_fin(s->a);
 }
 
 /* Said behind all that an earlier agent did not read, and before anything that
@@ -209,15 +199,25 @@ static void on_stand(rg__slot *s, const rg__stand *m)
 /* false: malformed. */
 static bool handle(rg__slot *s, const void *bytes, size_t n)
 {
-    const rg__wire_type type = rg__wire_read(bytes, n);
-    switch (type) {
+    const rg__mark *mark = bytes;
+    switch (rg__wire_read(bytes, n)) {
     case RG__READY:
+        on_ready(s);
+        break;
     case RG__LEFT:
+        on_left(s, mark->generation);
+        break;
     case RG__BUILT:
+        on_built(s, mark->generation);
+        break;
     case RG__FIN:
+        on_fin(s, mark->generation);
+        break;
     case RG__COMMITTED:
+        s->a->on->slot_committed(s);
+        break;
     case RG__FINALIZE:
-        on_mark(s, type, ((const rg__mark *)bytes)->generation);
+        on_finalize(s, mark->generation);
         break;
     case RG__DOOR:
         on_door(s, bytes);
@@ -267,13 +267,9 @@ void rg__worker_drain(rg__slot *s)
         rg__sock_close_fds(fds);
         if (st == RG_IN_PROGRESS)
             return;
-        if (st != RG_OK) {
-            rg__loop_unwatch(s->a->loop, s->w.sock);
-            close(s->w.sock);
-            s->w.sock = -1;
-            return;
-        }
-        if (!handle(s, room, n))
+        if (st != RG_OK)
+            rg__loop_close(s->a->loop, &s->w.sock);
+        else if (!handle(s, room, n))
             rg__slot_lost(s, "sent a malformed message");
     }
 }
@@ -428,25 +424,22 @@ static rg_status watch_worker(rg__slot *s)
                : st;
 }
 
-static void name_record(const rg__slot *s, char name[RG__FDRECORD_NAME_MAX])
+static rg__fdrecord_name name_of(const rg__slot *s)
 {
-    snprintf(name, RG__FDRECORD_NAME_MAX, "worker/%u", s->index);
+    return rg__fdrecord_name_as("worker/%u", s->index);
 }
 
 /* The socket comes first: the supervisor speaks to workers over it. */
 static void save_worker(const rg__slot *s)
 {
-    char name[RG__FDRECORD_NAME_MAX];
     const int fds[] = {s->w.sock, s->w.page_fd, s->w.pidfd};
-    name_record(s, name);
-    rg__fdstore_put(s->a->fdstore, name, &s->w.pid, sizeof s->w.pid, fds, 3);
+    rg__fdstore_put(s->a->fdstore, name_of(s).text, &s->w.pid, sizeof s->w.pid,
+                    fds, 3);
 }
 
 void rg__worker_drop(const rg__slot *s)
 {
-    char name[RG__FDRECORD_NAME_MAX];
-    name_record(s, name);
-    rg__fdstore_drop(s->a->fdstore, name);
+    rg__fdstore_drop(s->a->fdstore, name_of(s).text);
 }
 
 static rg_status receive_worker(rg__slot *s)
@@ -500,23 +493,23 @@ static void greet_again(rg__slot *s)
     rg__vault_show_segments(s);
     const uint32_t why = atomic_load(&w->page->finalized);
     if (why != 0)
-        on_mark(s, RG__FINALIZE, why);
+        on_finalize(s, why);
 }
 
 void rg__worker_resume(rg__slot *s)
 {
-    char name[RG__FDRECORD_NAME_MAX], death[sizeof s->saved.death];
+    char death[sizeof s->saved.death];
     rg__worker *w = &s->w;
-    name_record(s, name);
+    pid_t pid;
     rg__fdrecord *record =
-        rg__fdrecord_find(rg__fdstore_born_with(s->a->fdstore), name);
-    if (record == NULL || record->n != sizeof w->pid)
+        rg__fdstore_read(s->a->fdstore, name_of(s).text, &pid, sizeof pid);
+    if (record == NULL)
         return;
     if (s->has_rested) { /* what followed from its end is done */
         rg__worker_drop(s);
         return;
     }
-    memcpy(&w->pid, record->bytes, sizeof w->pid);
+    w->pid = pid;
     w->sock = rg__fdrecord_take(record, 0);
     w->page_fd = rg__fdrecord_take(record, 1);
     w->pidfd = rg__fdrecord_take(record, 2);
@@ -573,8 +566,7 @@ rg_status rg__workers_listen(rg__agent *a)
                         a->params->run_dir, a->params->host,
                         sizeof at.sun_path - 1);
     memcpy(at.sun_path, a->crew->socket_path, (size_t)n + 1);
-    rg__fdrecord *record =
-        rg__fdrecord_find(rg__fdstore_born_with(a->fdstore), "listener");
+    rg__fdrecord *record = rg__fdstore_find(a->fdstore, "listener");
     if (record != NULL) {
         a->sockets.listener = rg__fdrecord_take(record, 0);
         listen(a->sockets.listener, RG__HOST_SLOTS_MAX); /* it is ours now */
@@ -598,11 +590,8 @@ void rg__workers_close(rg__agent *a)
 {
     if (a->crew != NULL)
         rg__guests_drop(a);
-    if (a->sockets.listener < 0)
-        return;
-    rg__loop_unwatch(a->loop, a->sockets.listener);
-    close(a->sockets.listener); /* the name goes with the run directory */
-    a->sockets.listener = -1;
+    /* the name goes with the run directory */
+    rg__loop_close(a->loop, &a->sockets.listener);
 }
 
 /* ---------------------------------------------------------- end of a worker */
@@ -631,14 +620,8 @@ void rg__worker_forget(rg__slot *s)
     rg__watch_destroy(w->watcher);
     rg__set_list_drop(w);
     rg__worker_untell(w);
-    if (w->sock >= 0) {
-        rg__loop_unwatch(s->a->loop, w->sock);
-        close(w->sock);
-    }
-    if (w->pidfd >= 0) {
-        rg__loop_unwatch(s->a->loop, w->pidfd);
-        close(w->pidfd);
-    }
+    rg__loop_close(s->a->loop, &w->sock);
+    rg__loop_close(s->a->loop, &w->pidfd);
     keep_record(s);
     if (w->page_fd >= 0)
         close(w->page_fd);
