@@ -76,6 +76,16 @@ void rg__document_put_number(const json_t *json, const char *key,
         strcpy(cell, "-");
 }
 
+void rg__document_put_real(const json_t *json, const char *key, int digits,
+                           const char *unit, char cell[RG__CELL])
+{
+    const json_t *n = json_object_get(json, key);
+    if (json_is_number(n))
+        snprintf(cell, RG__CELL, "%.*f %s", digits, json_number_value(n), unit);
+    else
+        strcpy(cell, "-");
+}
+
 void rg__document_put_lost(const json_t *change, char cell[RG__CELL])
 {
     rg__document_put_number(change, "steps_lost", cell);

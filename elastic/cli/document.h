@@ -33,6 +33,9 @@ bool rg__document_is(const json_t *json, const char *key);
 /* As text: what may be null is "-" then. */
 void rg__document_put_number(const json_t *json, const char *key,
                              char cell[RG__CELL]);
+/* With so many digits behind the point, and its unit behind that. */
+void rg__document_put_real(const json_t *json, const char *key, int digits,
+                           const char *unit, char cell[RG__CELL]);
 /* Steps that a change has rolled back, if it is one. */
 void rg__document_put_lost(const json_t *change, char cell[RG__CELL]);
 void rg__document_put_bytes(const json_t *json, const char *key,

@@ -16,6 +16,14 @@ typedef struct reader {
                           nothing new to tell */
 } reader;
 
+static reader reader_of(const rg__cli *cli, const rg__job_record *job)
+{
+    return (reader){.job = job,
+                    .is_json = cli->json,
+                    .is_following = cli->follow,
+                    .shown = json_object()};
+}
+
 /* ----------------------------------------------------------------- one event
  */
 
@@ -41,15 +49,6 @@ static void put_resume(const json_t *event, char cell[RG__CELL])
         strcpy(cell, "-");
 }
 
-static void put_recovery(const json_t *event, char cell[RG__CELL])
-{
-    const json_t *ms = json_object_get(event, "recovery_ms");
-    if (json_is_number(ms))
-        snprintf(cell, RG__CELL, "%.1f ms", json_number_value(ms));
-    else
-        strcpy(cell, "-");
-}
-
 static void print_heads(void)
 {
     printf("%-23s %5s  %-8s %9s %7s %10s %10s  %s\n", "time", "gen", "event",
@@ -64,7 +63,7 @@ static void print_event(const json_t *event)
     put_world(event, world);
     rg__document_put_lost(event, lost);
     put_resume(event, resume);
-    put_recovery(event, recovery);
+    rg__document_put_real(event, "recovery_ms", 1, "ms", recovery);
     printf("%-23s %5lld  %-8s %9s %7s %10s %10s  %s\n", at,
            rg__document_number(event, "generation"),
            rg__document_text(event, "event"), world, lost, resume, recovery,
@@ -144,9 +143,7 @@ static int follow(reader *s, uint64_t interval_ms)
 static bool tell_ended(const rg__cli *cli, int *code_p)
 {
     char base[PATH_MAX], *text = NULL;
-    reader s = {.is_json = cli->json,
-                .is_following = cli->follow,
-                .shown = json_object()};
+    reader s = reader_of(cli, NULL);
     const bool is_there =
         cli->argc == 1 && rg__is_name(cli->argv[0]) &&
         rg__rundir_base(cli->settings.run_dir, base) == RG_OK &&
@@ -171,10 +168,7 @@ int rg__cmd_events(rg__cli *cli)
             return code;
         return rg__cli_fail(rg__fail(st, "%s", why));
     }
-    reader s = {.job = &job,
-                .is_json = cli->json,
-                .is_following = cli->follow,
-                .shown = json_object()};
+    reader s = reader_of(cli, &job);
     if (!s.is_json)
         print_heads();
     if (cli->follow)

@@ -43,9 +43,7 @@ typedef struct gc {
 
 static rg_status ask(gc *g, rg__txn *txn, rg__txn_fn fn)
 {
-    if (rg__etcd_txn(g->talk.etcd, txn, fn, g) == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory to talk to etcd");
-    return rg__talk_wait(&g->talk, ANSWER_MS);
+    return rg__talk_ask(&g->talk, txn, fn, g, ANSWER_MS);
 }
 
 static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)

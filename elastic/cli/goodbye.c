@@ -37,14 +37,9 @@ static rg_status look(goodbye *f, const char *keys)
 {
     char *end = rg__prefix_end(keys);
     rg__txn *txn = end != NULL ? rg__txn_create() : NULL;
-    rg_status st = RG_ERR_MEMORY;
-    if (txn != NULL) {
-        rg__txn_get(txn, RG__THEN, keys, end);
-        rg__etcd_txn(f->talk.etcd, txn, on_keys, f);
-        st = rg__talk_wait(&f->talk, ANSWER_MS);
-    }
+    rg__txn_get(txn, RG__THEN, keys, end);
     free(end);
-    return st;
+    return rg__talk_ask(&f->talk, txn, on_keys, f, ANSWER_MS);
 }
 
 /* Another host that is still there; NULL: there is none. */

@@ -71,14 +71,11 @@ static rg_status read_records(finder *f, const rg__etcd_params *params)
     snprintf(meta, sizeof meta, "%smeta", f->prefix);
     rg_status st = rg__talk_open(&f->talk, params, -1);
     char *end = rg__prefix_end(hosts);
-    rg__txn *txn = st == RG_OK && end != NULL ? rg__txn_create() : NULL;
-    if (txn != NULL) {
+    if (st == RG_OK) {
+        rg__txn *txn = end != NULL ? rg__txn_create() : NULL;
         rg__txn_get(txn, RG__THEN, hosts, end);
         rg__txn_get(txn, RG__THEN, meta, NULL);
-        rg__etcd_txn(f->talk.etcd, txn, on_read, f);
-        st = rg__talk_wait(&f->talk, ANSWER_MS);
-    } else if (st == RG_OK) {
-        st = rg__fail(RG_ERR_MEMORY, "no memory to talk to etcd");
+        st = rg__talk_ask(&f->talk, txn, on_read, f, ANSWER_MS);
     }
     free(end);
     rg__talk_close(&f->talk);

@@ -33,9 +33,7 @@
 #define READY_MS       20000 /* usually 0.1 s; seconds on a loaded machine */
 #define AGAIN_FIRST_MS 100
 #define AGAIN_MAX_MS   5000
-#define STEADY_MS                                                              \
-    10000 /* one that has run for so long did not fail to                      \
-             start */
+#define STEADY_MS      10000 /* after so long it did not fail to start */
 
 rg__etcd_params rg__private_etcd_params(const rg__private_etcd *etcd)
 {
@@ -52,12 +50,8 @@ rg__etcd_params rg__private_etcd_params(const rg__private_etcd *etcd)
 static rg_status await_write(rg__talk *talk)
 {
     rg__txn *txn = rg__txn_create();
-    if (txn == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory to talk to etcd");
     rg__txn_put(txn, RG__THEN, "regroup/private", "1", 0);
-    if (rg__etcd_txn(talk->etcd, txn, rg__talk_end_txn, talk) == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory to talk to etcd");
-    return rg__talk_wait(talk, READY_MS);
+    return rg__talk_ask(talk, txn, rg__talk_end_txn, talk, READY_MS);
 }
 
 static rg_status turn_auth_on(rg__talk *talk, const rg__private_etcd *etcd)

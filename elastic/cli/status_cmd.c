@@ -60,22 +60,13 @@ static void print_detect(const json_t *status)
                json_number_value(json_object_get(detect, "delay_ms")));
 }
 
-static void put_number(const json_t *host, const char *name, int digits,
-                       const char *unit, char cell[RG__CELL])
-{
-    const json_t *n = json_object_get(host, name);
-    snprintf(cell, RG__CELL, "-");
-    if (json_is_number(n))
-        snprintf(cell, RG__CELL, "%.*f %s", digits, json_number_value(n), unit);
-}
-
 static void print_host(const json_t *host)
 {
     char vault[RG__CELL], heard[RG__CELL], delay[RG__CELL];
     const char *address = rg__document_text(host, "address");
     rg__document_put_bytes(host, "vault_bytes", vault);
-    put_number(host, "heard_s", 1, "s", heard);
-    put_number(host, "delay_ms", 0, "ms", delay);
+    rg__document_put_real(host, "heard_s", 1, "s", heard);
+    rg__document_put_real(host, "delay_ms", 0, "ms", delay);
     printf("%-20s %-20s %-9s %-6s %-5s %8s %8s %10s\n",
            rg__document_text(host, "id"), address[0] != '\0' ? address : "-",
            rg__document_text(host, "state"),
@@ -129,19 +120,6 @@ static void print_waits(const json_t *status)
                rg__document_text(wait, "until"));
 }
 
-static void put_times(const json_t *worker, char step[RG__CELL],
-                      char waiting[RG__CELL])
-{
-    const json_t *ms = json_object_get(worker, "step_ms");
-    const json_t *share = json_object_get(worker, "waiting");
-    snprintf(step, RG__CELL, "-");
-    snprintf(waiting, RG__CELL, "-");
-    if (json_is_number(ms))
-        snprintf(step, RG__CELL, "%.2f ms", json_number_value(ms));
-    if (json_is_number(share))
-        snprintf(waiting, RG__CELL, "%.0f %%", 100 * json_number_value(share));
-}
-
 static void print_slowest(const json_t *status)
 {
     const json_t *one = json_object_get(status, "slowest");
@@ -157,13 +135,16 @@ static void print_slowest(const json_t *status)
 static void print_worker(const json_t *host, const json_t *worker)
 {
     char name[160], rank[RG__CELL], pid[RG__CELL], step[RG__CELL];
-    char took[RG__CELL], waiting[RG__CELL];
+    char took[RG__CELL], waiting[RG__CELL] = "-";
+    const json_t *share = json_object_get(worker, "waiting");
     snprintf(name, sizeof name, "%s.%lld", rg__document_text(host, "id"),
              rg__document_number(worker, "slot"));
     rg__document_put_number(worker, "rank", rank);
     rg__document_put_number(worker, "pid", pid);
     rg__document_put_number(worker, "step", step);
-    put_times(worker, took, waiting);
+    rg__document_put_real(worker, "step_ms", 2, "ms", took);
+    if (json_is_number(share))
+        snprintf(waiting, RG__CELL, "%.0f %%", 100 * json_number_value(share));
     printf("%-20s %5s %9s %12s %10s %8s  %s\n", name, rank, pid, step, took,
            waiting, rg__document_text(worker, "state"));
 }
@@ -219,14 +200,12 @@ static void print_changes(const json_t *status)
            "cause");
     json_array_foreach((json_t *)changes, i, change)
     {
-        char world[RG__CELL], lost[RG__CELL], ms[RG__CELL] = "-";
+        char world[RG__CELL], lost[RG__CELL], ms[RG__CELL];
         rg__document_put_lost(change, lost);
-        const json_t *time = json_object_get(change, "fault_to_step_ms");
+        rg__document_put_real(change, "fault_to_step_ms", 1, "ms", ms);
         snprintf(world, sizeof world, "%lld > %lld",
                  rg__document_number(change, "from_size"),
                  rg__document_number(change, "to_size"));
-        if (json_is_number(time))
-            snprintf(ms, sizeof ms, "%.1f ms", json_number_value(time));
         printf("%10lld %9s %7s %9s  %s\n",
                rg__document_number(change, "generation"), world, lost, ms,
                rg__document_text(change, "cause"));

@@ -89,6 +89,14 @@ rg_status rg__talk_wait(rg__talk *talk, uint64_t timeout_ms)
     return talk->st == RG_OK ? RG_OK : rg__fail(talk->st, "%s", talk->why);
 }
 
+rg_status rg__talk_ask(rg__talk *talk, rg__txn *txn, rg__txn_fn fn, void *arg,
+                       uint64_t timeout_ms)
+{
+    return rg__etcd_txn(talk->etcd, txn, fn, arg) != NULL
+               ? rg__talk_wait(talk, timeout_ms)
+               : rg__fail(RG_ERR_MEMORY, "no memory to talk to etcd");
+}
+
 void rg__talk_close(rg__talk *talk)
 {
     if (talk->loop == NULL)
@@ -122,13 +130,10 @@ rg_status rg__store_check(const rg__etcd_params *params, const char *job,
     rg__talk talk;
     snprintf(key, sizeof key, "/regroup/v1/%s/meta", job);
     rg_status st = rg__talk_open(&talk, params, -1);
-    rg__txn *txn = st == RG_OK ? rg__txn_create() : NULL;
-    if (txn != NULL) {
+    if (st == RG_OK) {
+        rg__txn *txn = rg__txn_create();
         rg__txn_get(txn, RG__THEN, key, NULL);
-        rg__etcd_txn(talk.etcd, txn, rg__talk_end_txn, &talk);
-        st = rg__talk_wait(&talk, timeout_ms);
-    } else if (st == RG_OK) {
-        st = rg__fail(RG_ERR_MEMORY, "no memory to talk to etcd");
+        st = rg__talk_ask(&talk, txn, rg__talk_end_txn, &talk, timeout_ms);
     }
     rg__talk_close(&talk);
     return st;

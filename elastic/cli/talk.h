@@ -31,6 +31,9 @@ void rg__talk_close(rg__talk *talk);
 /* Wait for the request that was made with one of the ends below as its fn and
  * the talk as its arg. ERR_STORE: refused, or no answer within the time. */
 rg_status rg__talk_wait(rg__talk *talk, uint64_t timeout_ms);
+/* Send the txn, which may be NULL for lack of memory, and wait for it. */
+rg_status rg__talk_ask(rg__talk *talk, rg__txn *txn, rg__txn_fn fn, void *arg,
+                       uint64_t timeout_ms);
 void rg__talk_end(void *arg, rg_status st);
 void rg__talk_end_txn(void *arg, rg_status st, const rg__txn_reply *reply);
 

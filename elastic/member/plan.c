@@ -239,12 +239,8 @@ static const rg__host_record *heir_of(const look *l, uint64_t id)
  * so its agent ends it. */
 static bool is_spent(const look *l, rg__member_id m)
 {
-    if (!l->is_first || l->decided == NULL || !l->decided->is_awaited)
-        return false;
-    for (int i = 0; i < l->decided->size; i++)
-        if (rg__same_member(l->decided->member[i], m))
-            return true;
-    return false;
+    return l->is_first && l->decided != NULL && l->decided->is_awaited &&
+           rg__proposal_rank(l->decided, m) >= 0;
 }
 
 /* A worker that waits for a first world gets a place in no other. */
@@ -380,10 +376,8 @@ static uint32_t port_of(const look *l, rg__member_id id)
         record != NULL ? find_slot(record, id.slot) : NULL;
     if (slot != NULL)
         return slot->port;
-    for (int r = 0; l->decided != NULL && r < l->decided->size; r++)
-        if (rg__same_member(l->decided->member[r], id))
-            return l->decided->port[r];
-    return 0;
+    const int rank = rg__proposal_rank(l->decided, id);
+    return rank >= 0 ? l->decided->port[rank] : 0;
 }
 
 static void add_count(char cause[RG__CAUSE_MAX], int others)

@@ -289,3 +289,11 @@ void rg__proposal_free(rg__proposal *p)
     p->port = NULL;
     p->host = NULL;
 }
+
+int rg__proposal_rank(const rg__proposal *p, rg__member_id id)
+{
+    for (int r = 0; p != NULL && r < p->size; r++)
+        if (rg__same_member(p->member[r], id))
+            return r;
+    return -1;
+}

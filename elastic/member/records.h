@@ -402,7 +402,8 @@ char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base);
  * false: it is not ours. */
 bool rg__proposal_parse(const char *text, size_t bytes,
                         const rg__snapshot *snap, rg__proposal *p);
-void rg__proposal_free(rg__proposal *p);
+/* Its rank, -1: it has none; p may be NULL. */
+int rg__proposal_rank(const rg__proposal *p, rg__member_id id);
 /* A base that makes it much shorter; NULL: none, or it is short already. */
 const rg__proposal *rg__proposal_base(const rg__snapshot *snap,
                                       const rg__proposal *p);

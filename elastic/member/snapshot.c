@@ -149,7 +149,7 @@ static bool keep_if(bool is_right, void *record, size_t bytes)
     return is_right;
 }
 
-/* The agent that writes these next goes by their revision, whatever they hold. */
+/* Whatever it holds, the next one is written over that revision. */
 static bool add_order(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 {
     const bool is_right =

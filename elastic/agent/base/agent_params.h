@@ -14,7 +14,7 @@
 #define RG__EXIT_SYSTEM    71 /* the machine refused: no memory, no socket */
 #define RG__EXIT_STATE     74 /* no commit is whole any more */
 #define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
-#define RG__EXIT_DIFFERS   78 /* other program, version or buffers than others */
+#define RG__EXIT_DIFFERS   78 /* not the job's program, version or buffers */
 
 /* Beside the run directory: the events of a job that has ended; its name behind
  * it. */

@@ -19,7 +19,7 @@ static unsigned next_of(const int *fd, int n, unsigned low)
     return next;
 }
 
-static void close_others(int sock, const int *keep, int n)
+void rg__writer_close_others(int sock, const int *keep, int n)
 {
     unsigned low = STDERR_FILENO + 1;
     while (low != 0) {
@@ -45,7 +45,7 @@ rg_status rg__writer_start(const char *what, rg__writer_fn fn, const void *arg,
     if (*pid_p == 0) {
         sigfillset(&all); /* a signal to the job's processes means the others */
         sigprocmask(SIG_SETMASK, &all, NULL);
-        close_others(pair[1], keep, n);
+        rg__writer_close_others(pair[1], keep, n);
         _exit(fn(pair[1], arg));
     }
     close(pair[1]);

@@ -56,10 +56,7 @@ int rg__view_count_local(const rg__agent *a, const rg__proposal *p)
 bool rg__view_has_place(const rg__proposal *p, const rg__slot *s)
 {
     const rg__member_id me = {s->a->id, s->index, s->saved.start};
-    for (int i = 0; p != NULL && i < p->size; i++)
-        if (rg__same_member(p->member[i], me))
-            return true;
-    return false;
+    return rg__proposal_rank(p, me) >= 0;
 }
 
 /* ------------------------------------------------------------------- world */

@@ -116,17 +116,14 @@ static void order_sealing(rg__saver *v)
 
 static bool is_in_world(const rg__agent *a)
 {
-    const rg__proposal *p = rg__view_decided(a);
-    for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (p->host[i].id == a->id)
-            return true;
-    return a->departure.is_draining; /* it left in order, at a commit */
+    return rg__view_host_index(rg__view_decided(a), a->id) >= 0 ||
+           a->departure.is_draining; /* it left in order, at a commit */
 }
 
 static uint64_t newest_decision(const rg__saver *v)
 {
-    const rg__snapshot *view = &v->a->view;
-    return view->lines > 0 ? view->line[view->lines - 1].generation : 0;
+    const rg__line *line = rg__view_line(v->a);
+    return line != NULL ? line->generation : 0;
 }
 
 /* From decision to decision: when it is written their records may be gone. */

@@ -76,12 +76,6 @@ static rg__commit_id find_newest(const rg__saver *v, uint32_t *shards_p)
     return newest;
 }
 
-/* Tell the others that nothing more will come. */
-static void publish_end(rg__saver *v)
-{
-    rg__saver_publish_error(v, true);
-}
-
 /* For a job that is done; if it is refused because the view was old, it is sent
  * again. */
 void rg__last_tell_end(rg__saver *v)
@@ -91,7 +85,7 @@ void rg__last_tell_end(rg__saver *v)
         return;
     v->tells_end = false;
     if (!v->a->view.saved.is_last)
-        publish_end(v);
+        rg__saver_publish_error(v, true);
 }
 
 static void write_next(rg__saver *v)
@@ -100,7 +94,7 @@ static void write_next(rg__saver *v)
     const rg__commit_id id = find_newest(v, &shards);
     if (is_none(id) || is_durable(v, id)) {
         v->is_last = false;
-        publish_end(v);
+        rg__saver_publish_error(v, true);
         return;
     }
     v->tried = id;
@@ -129,12 +123,7 @@ static bool is_launcher(const rg__agent *a)
 /* With shards it may be asked for its own; with the job's etcd it is needed. */
 static bool is_needed(const rg__agent *a)
 {
-    if (a->params->has_etcd || is_launcher(a))
-        return true;
-    for (int i = 0; i < a->store->buffers; i++)
-        if (a->store->buffer[i].is_sharded)
-            return true;
-    return false;
+    return a->params->has_etcd || is_launcher(a) || rg__vault_has_shards(a);
 }
 
 static bool is_first_host_silent(const rg__agent *a)

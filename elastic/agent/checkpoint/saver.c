@@ -33,10 +33,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/sock.h"
 
-#define DONE_NS                                                                \
-    (60000 *                                                                   \
-     RG__MS) /* for the checkpoints of a job that is done              \
-                      */
+#define DONE_NS (60000 * RG__MS) /* for checkpoints, once the job is done */
 
 static void end_late(void *saver_arg);
 
@@ -296,6 +293,7 @@ static uint64_t newest_of(const rg__saver *v)
 static void run_writer(const rg__saver *v, int sock)
 {
     const rg__agent *a = v->a;
+    const rg__line *line = rg__view_line(a);
     const rg__writer_task task = {
         .a = a,
         .sock = sock,
@@ -303,8 +301,7 @@ static void run_writer(const rg__saver *v, int sock)
         .shards = v->now.shards,
         .world = rg__snapshot_gen(&a->view, v->now.commit.generation),
         .wanted = v->now.commit,
-        .decided = a->view.lines > 0 ? a->view.line[a->view.lines - 1].resume
-                                     : (rg__commit_id){0, 0},
+        .decided = line != NULL ? line->resume : (rg__commit_id){0, 0},
         .world_size = size_of(a, v->now.commit.generation),
         .dir = rg__saver_dir(v),
         .makes_dir = v->now.dir[0] != '\0',

@@ -13,6 +13,7 @@
  * alike; if several hosts write, only the one that was asked for. */
 #include "elastic/agent/checkpoint/writer.h"
 #include "elastic/agent/checkpoint/image.h"
+#include "elastic/agent/base/file_writer.h"
 #include "elastic/agent/vault/vaults.h"
 
 #include <errno.h>
@@ -28,11 +29,10 @@
 #include "sdk/base/failpoint.h"
 #include "sdk/base/sock.h"
 
-#define LOOK_NS  (1 * RG__MS)     /* between looks for a commit */
-#define WAIT_NS  (2000 * RG__MS)  /* for one that may be taken */
-#define COPY_NS  (10000 * RG__MS) /* for one that stays while it is copied */
-#define NICE     10               /* while it writes: training goes first */
-#define FIRST_FD 3
+#define LOOK_NS (1 * RG__MS)     /* between looks for a commit */
+#define WAIT_NS (2000 * RG__MS)  /* for one that may be taken */
+#define COPY_NS (10000 * RG__MS) /* for one that stays while it is copied */
+#define NICE    10               /* while it writes: training goes first */
 
 typedef struct writer {
     const rg__writer_task *task;
@@ -41,19 +41,6 @@ typedef struct writer {
 } writer;
 
 /* ------------------------------------------------------------- the process */
-
-/* Sockets of the agent that stayed open here would hide its death. */
-static void close_rest(const rg__writer_task *task)
-{
-    const int vault = task->a->store->fd, sock = task->sock;
-    const int low = vault < sock ? vault : sock;
-    const int high = vault < sock ? sock : vault;
-    if (low > FIRST_FD)
-        close_range(FIRST_FD, (unsigned)low - 1, 0);
-    if (high > low + 1)
-        close_range((unsigned)low + 1, (unsigned)high - 1, 0);
-    close_range((unsigned)high + 1, ~0u, 0);
-}
 
 static void calm_signals(void)
 {
@@ -274,7 +261,8 @@ static rg_status share(writer *w)
 void rg__writer_run(const rg__writer_task *task)
 {
     writer w = {.task = task, .is_exact = rg__writer_has_others(task)};
-    close_rest(task);
+    /* sockets of the agent that stayed open here would hide its death */
+    rg__writer_close_others(task->sock, &task->a->store->fd, 1);
     calm_signals();
     rg_status st = rg__image_begin(&w.image, task);
     if (st == RG_OK)

@@ -259,9 +259,10 @@ static void take_drain(rg__agent *a, int sock, const rg__drain_host *m)
     rg__drain_ask(a, host, m->deadline_ms, sock);
 }
 
-static void take_scale(rg__agent *a, int sock, const rg__scale *m)
+static void take_dump(rg__agent *a, int sock, uint64_t wants)
 {
-    rg__scale_ask(a, m->min, m->max, sock);
+    rg__dump_ask(a, sock, (wants & RG__DUMP_JSON) != 0,
+                 (wants & RG__DUMP_STACKS) != 0);
 }
 
 static void take_timeline(rg__agent *a, int sock, const rg__text *m)
@@ -274,11 +275,13 @@ static void take_timeline(rg__agent *a, int sock, const rg__text *m)
 bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
 {
     const rg__wire_type type = rg__wire_read(bytes, n);
+    const rg__scale *scale = bytes;
+    const rg__mark *mark = bytes;
     switch (type) {
     case RG__STATUS:
     case RG__EVENTS:
     case RG__FOLLOW:
-        take(a, sock, bytes);
+        take(a, sock, mark);
         return true;
     case RG__STOP:
         close(sock);
@@ -291,17 +294,14 @@ bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
         rg__end_asked(a, type == RG__ENDED);
         return true;
     case RG__SCALE:
-        take_scale(a, sock, bytes);
+        rg__scale_ask(a, scale->min, scale->max, sock);
         return true;
     case RG__TIMELINE:
         take_timeline(a, sock, bytes);
         return true;
-    case RG__DUMP: {
-        const uint64_t wants = ((const rg__mark *)bytes)->generation;
-        rg__dump_ask(a, sock, (wants & RG__DUMP_JSON) != 0,
-                     (wants & RG__DUMP_STACKS) != 0);
+    case RG__DUMP:
+        take_dump(a, sock, mark->generation);
         return true;
-    }
     case RG__DRAIN:
         take_drain(a, sock, bytes);
         return true;

@@ -55,14 +55,6 @@ static const char *phase_of(const report *s)
 
 /* ------------------------------------------------------------------ workers */
 
-static int rank_of(const report *s, rg__member_id id)
-{
-    for (int r = 0; s->decided != NULL && r < s->decided->size; r++)
-        if (rg__same_member(s->decided->member[r], id))
-            return r;
-    return -1;
-}
-
 static const char *state_of(const rg__slot_record *r, int rank)
 {
     if (!r->is_alive)
@@ -82,7 +74,8 @@ static json_t *pid_of(const rg__slot_record *r)
 static json_t *worker_json(const report *s, const rg__host_record *host,
                            const rg__slot_record *r)
 {
-    const int rank = rank_of(s, (rg__member_id){host->id, r->slot, r->start});
+    const rg__member_id id = {host->id, r->slot, r->start};
+    const int rank = rg__proposal_rank(s->decided, id);
     json_t *j = json_pack("{s:o,s:i,s:o,s:i,s:s}", "rank",
                           number_or_null(rank >= 0, (uint64_t)rank), "slot",
                           (int)r->slot, "pid", pid_of(r), "start",

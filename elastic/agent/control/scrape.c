@@ -118,8 +118,9 @@ static void show_place(int sock, char *text, size_t n)
 
 static void listen_again(rg__scrape *s, rg__agent *a);
 
-static void drop(client *c)
+static void drop(void *client_arg)
 {
+    client *c = client_arg;
     rg__agent *a = c->a;
     client **at = &a->control->scrape->clients;
     while (*at != c)
@@ -130,11 +131,6 @@ static void drop(client *c)
     free(c->answer);
     free(c);
     listen_again(a->control->scrape, a);
-}
-
-static void on_impatient(void *arg)
-{
-    drop(arg);
 }
 
 /* A head of text, followed by what was asked for unless only the head was. */
@@ -283,8 +279,7 @@ static void stop_listening(rg__scrape *s, rg__agent *a)
 static void meet(rg__agent *a, int sock)
 {
     client *c = calloc(1, sizeof *c);
-    rg__timer *patience =
-        c != NULL ? rg__timer_create(a->loop, on_impatient, c) : NULL;
+    rg__timer *patience = c != NULL ? rg__timer_create(a->loop, drop, c) : NULL;
     if (patience == NULL) {
         free(c);
         close(sock);

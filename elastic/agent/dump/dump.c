@@ -84,8 +84,9 @@ static void save(const rg__dump *d, const char *text)
     free(path);
 }
 
-static void finish(rg__dump *d)
+static void finish(void *dump_arg)
 {
+    rg__dump *d = dump_arg;
     rg__gather_end(d->others);
     d->others = NULL;
     rg__dump_compare(d->document);
@@ -102,15 +103,11 @@ static void finish(rg__dump *d)
     a->on->settled(a);
 }
 
-static void look(rg__dump *d)
+static void look(void *dump_arg)
 {
+    rg__dump *d = dump_arg;
     if (d->mine == NULL && (d->others == NULL || rg__gather_is_over(d->others)))
         rg__timer_set(d->patience, 0); /* not below what called this */
-}
-
-static void on_late(void *arg)
-{
-    finish(arg);
 }
 
 static void on_mine(void *arg, json_t *part)
@@ -119,11 +116,6 @@ static void on_mine(void *arg, json_t *part)
     d->mine = NULL;
     json_array_append_new(hosts_of(d), part);
     look(d);
-}
-
-static void on_others(void *arg)
-{
-    look(arg);
 }
 
 static const rg__proposal *world_of(const rg__dump *d)
@@ -150,7 +142,7 @@ static rg__dump *begin(rg__agent *a, int sock, uint64_t generation,
                                           a->params->job, "generation",
                                           (json_int_t)generation, "hosts"),
                     .patience = NULL};
-    d->patience = rg__timer_create(a->loop, on_late, d);
+    d->patience = rg__timer_create(a->loop, finish, d);
     d->next = a->dumping.first;
     a->dumping.first = d;
     if (d->document == NULL || d->patience == NULL) {
@@ -173,7 +165,7 @@ static void gather(rg__dump *d)
     const rg__dump_wish wish = {.generation = d->generation,
                                 .wants_stacks = d->wants_stacks};
     const rg__gather_question question = {RG__PEER_DUMP, &wish, sizeof wish};
-    d->others = rg__gather_begin(a, p, &question, hosts_of(d), on_others, d);
+    d->others = rg__gather_begin(a, p, &question, hosts_of(d), look, d);
     d->mine = rg__host_part_begin(a, &wish, on_mine, d);
     if (d->mine == NULL || d->others == NULL)
         json_array_append_new(hosts_of(d),

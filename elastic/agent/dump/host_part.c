@@ -75,8 +75,9 @@ static void add_stacks(json_t *document, const json_t *stacks)
     }
 }
 
-static void finish(rg__host_part *p)
+static void finish(void *part_arg)
 {
+    rg__host_part *p = part_arg;
     json_t *document = p->document, *stacks = NULL;
     if (p->n > 0)
         stacks = json_loadb(p->text, p->n, 0, NULL);
@@ -87,11 +88,6 @@ static void finish(rg__host_part *p)
     void *arg = p->arg;
     rg__host_part_drop(p);
     done(arg, document);
-}
-
-static void on_late(void *arg)
-{
-    finish(arg);
 }
 
 static bool make_room(rg__host_part *p)
@@ -168,7 +164,7 @@ rg__host_part *rg__host_part_begin(rg__agent *a, const rg__dump_wish *wish,
         return NULL;
     *p = (rg__host_part){.a = a, .out = -1, .done = done, .arg = arg};
     p->document = rg__dump_records(a, wish);
-    p->patience = rg__timer_create(a->loop, on_late, p);
+    p->patience = rg__timer_create(a->loop, finish, p);
     if (p->document == NULL || p->patience == NULL) {
         rg__host_part_drop(p);
         return NULL;

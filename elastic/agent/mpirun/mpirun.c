@@ -631,11 +631,6 @@ void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line)
 
 /* ------------------------------------------------------------------ the end */
 
-static void on_patience(void *arg)
-{
-    rg__mpirun_kill(arg);
-}
-
 bool rg__mpirun_is_running(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
@@ -648,13 +643,12 @@ bool rg__mpirun_is_running(rg__agent *a)
     return true;
 }
 
-void rg__mpirun_kill(rg__agent *a)
+void rg__mpirun_kill(void *agent_arg)
 {
-    if (a->launches == NULL || !a->params->is_mpi)
-        return;
-    if (a->launches->number == 0)
-        return;
+    const rg__agent *a = agent_arg;
     pid_t left;
+    if (a->launches == NULL || !a->params->is_mpi || a->launches->number == 0)
+        return;
     kill_helpers(a, 0);
     rg__sweep_kill(a, false, 0, &left);
 }
@@ -682,7 +676,7 @@ rg_status rg__mpirun_create(rg__agent *a)
         rg__scratch_sweep(false, NULL, NULL);
     }
     a->launches->sweep = rg__timer_create(a->loop, sweep, a);
-    a->launches->patience = rg__timer_create(a->loop, on_patience, a);
+    a->launches->patience = rg__timer_create(a->loop, rg__mpirun_kill, a);
     a->launches->ending = rg__timer_create(a->loop, on_ending, a);
     a->launches->left = rg__timer_create(a->loop, on_left, a);
     a->launches->clients = rg__timer_create(a->loop, rg__clients_look, a);

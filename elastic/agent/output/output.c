@@ -131,15 +131,6 @@ static bool write_text(stream *st)
 
 /* --------------------------------------------------------------- one stream */
 
-static int rank_of(const rg__output *o)
-{
-    const rg__proposal *p = rg__snapshot_decided(&o->a->view);
-    for (int r = 0; p != NULL && r < p->size; r++)
-        if (rg__same_member(p->member[r], o->who))
-            return r;
-    return -1;
-}
-
 /* A worker's log line that names the worker itself; with a prefix it would no
  * longer be JSON. */
 static bool is_log_line(const char *text, size_t n)
@@ -154,7 +145,7 @@ static size_t write_head(const rg__output *o, char head[HEAD_MAX_BYTES])
 {
     char rank[16] = "-";
     if (!rg__life_takes_over(o->a))
-        o->spools->rank = rank_of(o);
+        o->spools->rank = rg__proposal_rank(rg__view_decided(o->a), o->who);
     if (o->spools->rank >= 0)
         snprintf(rank, sizeof rank, "%d", o->spools->rank);
     return (size_t)snprintf(head, HEAD_MAX_BYTES, "%s r%s | ", o->name, rank);

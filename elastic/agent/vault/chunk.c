@@ -42,6 +42,14 @@ const char *rg__chunk_why(rg__chunk_state state)
                                    : NULL;
 }
 
+/* That part is given up. */
+static rg__chunk_state fail(rg__chunk *p, rg_status st, const char *why)
+{
+    p->is_under_way = false;
+    rg__fail(st, "%s", why);
+    return CHUNK_FAILED;
+}
+
 /* -------------------------------------------------------- a walk over bytes */
 
 static const rg__vault_buffer *buffer_of(const rg__chunk *p)
@@ -226,10 +234,8 @@ rg__chunk_state rg__chunk_on_room(rg__chunk *p, const void *body, size_t n)
     if (p->order == NULL)
         p->order = calloc(m.count, sizeof *p->order);
     p->buffers = (int)m.count;
-    if (p->order == NULL) {
-        rg__fail(RG_ERR_MEMORY, "no memory for its buffers");
-        return CHUNK_FAILED;
-    }
+    if (p->order == NULL)
+        return fail(p, RG_ERR_MEMORY, "no memory for its buffers");
     if (rg__vault_room(p->a, &m.room, &index) != RG_OK)
         return CHUNK_FAILED;
     if (!is_room_new(p, index))
@@ -326,14 +332,11 @@ rg__chunk_state rg__chunk_begin(rg__chunk *p, const rg__chunk_part *what,
     p->piece = what->is_shard
                    ? find_place(p->a, what)
                    : &p->a->store->vault->slot[what->slot][what->part.index];
-    if (p->piece == NULL) {
-        rg__fail(RG_ERR_MEMORY, "its vault has no place for another shard");
-        return CHUNK_FAILED;
-    }
-    if (!forget_all_hashes(p->a, what)) {
-        rg__fail(RG_ERR_MEMORY, "its vault can't be written");
-        return CHUNK_FAILED;
-    }
+    if (p->piece == NULL)
+        return fail(p, RG_ERR_MEMORY,
+                    "its vault has no place for another shard");
+    if (!forget_all_hashes(p->a, what))
+        return fail(p, RG_ERR_MEMORY, "its vault can't be written");
     walk_begin(p, what);
     p->expected = sum;
     rg__piece_begin(p->piece, &what->part);
@@ -344,11 +347,8 @@ rg__chunk_state rg__chunk_on_bytes(rg__chunk *p, const void *body, size_t n)
 {
     if (!p->is_under_way || n == 0 || n > p->end - p->at)
         return CHUNK_MALFORMED;
-    if (pwrite(p->a->store->fd, body, n, place(p)) != (ssize_t)n) {
-        p->is_under_way = false;
-        rg__fail(RG_ERR_MEMORY, "its vault can't be written");
-        return CHUNK_FAILED;
-    }
+    if (pwrite(p->a->store->fd, body, n, place(p)) != (ssize_t)n)
+        return fail(p, RG_ERR_MEMORY, "its vault can't be written");
     const size_t end = p->end;
     walked(p, body, n);
     if (p->end > end &&

@@ -102,18 +102,10 @@ static uint32_t replicas_of(const rg__agent *a)
     return most;
 }
 
-static int index_of_host(const rg__proposal *p, uint64_t host)
-{
-    for (int i = 0; i < p->host_count; i++)
-        if (p->host[i].id == host)
-            return i;
-    return -1;
-}
-
 /* How many hosts behind `from` in the circle `to` stands. */
 static int steps_behind(const rg__proposal *p, uint64_t from, uint64_t to)
 {
-    const int i = index_of_host(p, from), k = index_of_host(p, to);
+    const int i = rg__view_host_index(p, from), k = rg__view_host_index(p, to);
     return i < 0 || k < 0 ? 0 : (k - i + p->host_count) % p->host_count;
 }
 
@@ -296,7 +288,7 @@ void rg__replication_begin(rg__agent *a, const rg__proposal *p)
     rg__replication *c = a->replication;
     stop(c);
     end_incoming(c, p->generation);
-    if (!rg__vault_has_shards(a) || index_of_host(p, a->id) < 0)
+    if (!rg__vault_has_shards(a) || rg__view_host_index(p, a->id) < 0)
         return;
     c->generation = p->generation;
     if (!list_world(c, p) || check_room(a, p) != RG_OK) {
