@@ -10,10 +10,10 @@ rg_status rg__open_names(rg__agent *a); /* of the job that we would make */
 void rg__open_job(rg__agent *a);
 void rg__open_on_late(rg__agent *a); /* it is not open for too long */
 void rg__agent_take_lease(rg__agent *a, const rg__meta *meta);
-void rg__agent_tell_sizes(
-    rg__agent *a); /* the supervisor, and that the job is open */
-void rg__agent_end_wiped(
-    rg__agent *a); /* etcd has another job's keys, or none */
+/* Tell the supervisor the bounds of the world, and that the job is open. */
+void rg__agent_tell_sizes(rg__agent *a);
+/* etcd has another job's keys, or none: this agent ends. */
+void rg__agent_end_wiped(rg__agent *a);
 
 /* takeover.c: all but what takes notes do nothing unless an agent was there
    before.

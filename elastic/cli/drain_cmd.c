@@ -14,8 +14,7 @@
 #define LOOK_MS 200
 #define LATE_MS 10000 /* beyond the deadline, for the host to be gone */
 
-/* -------------------------------------------------------------------- asking
- */
+/* ------------------------------------------------------------------- asking */
 
 static rg_status ask(const rg__job_record *job, const char *host,
                      uint64_t deadline_ms)
@@ -29,8 +28,7 @@ static rg_status ask(const rg__job_record *job, const char *host,
     return st;
 }
 
-/* ------------------------------------------------------------------- waiting
- */
+/* ------------------------------------------------------------------ waiting */
 
 static const json_t *find_host(const json_t *status, const char *name)
 {

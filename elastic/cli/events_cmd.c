@@ -24,8 +24,7 @@ static reader reader_of(const rg__cli *cli, const rg__job_record *job)
                     .shown = json_object()};
 }
 
-/* ----------------------------------------------------------------- one event
- */
+/* ---------------------------------------------------------------- one event */
 
 static void put_world(const json_t *event, char cell[RG__CELL])
 {

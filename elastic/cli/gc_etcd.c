@@ -106,8 +106,7 @@ static rg_status read_job(gc *g)
     return ask(g, txn, on_job);
 }
 
-/* ------------------------------------------------------------------ removing
- */
+/* ----------------------------------------------------------------- removing */
 
 /* It holds while the job is as it was read. */
 static rg_status remove_job(gc *g)
@@ -151,8 +150,7 @@ static rg_status remove_and_say(gc *g, const char *why)
     return RG_OK;
 }
 
-/* --------------------------------------------------------------------- notes
- */
+/* -------------------------------------------------------------------- notes */
 
 static rg_status write_note(gc *g)
 {
@@ -206,8 +204,7 @@ static rg_status judge(gc *g)
     return remove_and_say(g, why);
 }
 
-/* ---------------------------------------------------------------------- walk
- */
+/* --------------------------------------------------------------------- walk */
 
 static void on_first(void *arg, rg_status st, const rg__txn_reply *reply)
 {

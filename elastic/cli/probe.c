@@ -122,8 +122,7 @@ bool rg__probe_route(const rg__place_at *to, rg__route *route_p)
     return true;
 }
 
-/* ------------------------------------------------------------------- packets
- */
+/* ------------------------------------------------------------------ packets */
 
 /* 0, or why not. */
 static int wait_for(int sock, short events, int ms)

@@ -127,8 +127,7 @@ static rg_status take_input(remote *r)
     return RG_OK;
 }
 
-/* ----------------------------------------------------------------- the letter
- */
+/* --------------------------------------------------------------- the letter */
 
 /* What this host's login shell has set about a job does not concern this
  * one. */

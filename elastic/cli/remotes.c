@@ -14,8 +14,7 @@
 #include "elastic/launch/route.h"
 #include "sdk/base/fail.h"
 
-/* ------------------------------------------------------------------- reading
- */
+/* ------------------------------------------------------------------ reading */
 
 static rg_status read_lists(rg__remotes *r, const rg__settings *s)
 {
@@ -147,8 +146,7 @@ const char *rg__remotes_listen(const rg__remotes *r)
     return r->has_any ? r->mine.text : NULL;
 }
 
-/* ---------------------------------------------------------------- the letter
- */
+/* --------------------------------------------------------------- the letter */
 
 /* What holds for this host or this command alone, or is in the letter by
  * itself; everything else that was set here is set there. */

@@ -20,8 +20,7 @@
  * with the processes, so a directory without a held lock is a dead job's and is
  * removed by the next one that enters. Only names of this list are removed.
  *
- * Threads: one. The locks are inherited by fork and closed by exec.
- */
+ * Threads: one. The locks are inherited by fork and closed by exec. */
 #ifndef RG_ELASTIC_RUNDIR_H
 #define RG_ELASTIC_RUNDIR_H
 

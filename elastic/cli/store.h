@@ -3,8 +3,7 @@
  *
  * Threads:   call in a process without other threads: these fork.
  * Waiting:   all waits are bounded, and end early with ERR_STORE when SIGINT,
- *            SIGTERM or SIGHUP is pending (the caller has them blocked).
- */
+ *            SIGTERM or SIGHUP is pending (the caller has them blocked). */
 #ifndef RG_ELASTIC_STORE_H
 #define RG_ELASTIC_STORE_H
 

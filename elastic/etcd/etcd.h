@@ -9,8 +9,7 @@
  *            is cancelled. That is safe because every write is a transaction
  *            guarded by revisions: at most one sending can apply. A caller
  * whose guard failed reads the failure branch to learn whether an earlier
- * sending of its own was the one that applied.
- */
+ * sending of its own was the one that applied. */
 #ifndef RG_ELASTIC_ETCD_H
 #define RG_ELASTIC_ETCD_H
 
@@ -30,8 +29,7 @@ typedef struct rg__etcd_params {
     const char *user, *password; /* NULL: no authentication */
     /* PEM files of https endpoints, read for each connection: the CAs that may
      * sign etcd's certificate (NULL: those that this machine trusts), our own
-     * certificate (NULL: none), and its key (NULL: in the certificate's file).
-     */
+     * certificate (NULL: none), and its key (NULL: in the same file). */
     const char *cacert, *cert, *key;
     /* Told when etcd is away (up = false, why = cause: for about a second no
      * request has succeeded, or one has been refused again and again by an

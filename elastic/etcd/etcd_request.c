@@ -10,8 +10,7 @@
  * After a timeout the request may still be applied, even seconds later, so
  * "unknown" is not "failed": the same text goes out again and its guards
  * decide. done is the last thing that happens to a request; the client may be
- * destroyed in it.
- */
+ * destroyed in it. */
 #include "elastic/etcd/client.h"
 
 #include <stdio.h>

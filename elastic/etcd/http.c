@@ -159,8 +159,7 @@ static bool add_headers(rg__transfer *t, const char *token)
 {
     /* Without hasleader a member cut off from the others says nothing for seven
      * seconds, and its watches are deaf. With Accept etcd knows that the
-     * certificate which it sees is its own gateway's, and asks for the token.
-     */
+     * certificate it sees is its own gateway's, and asks for the token. */
     return add_header(t, "Content-Type: ", "application/json") &&
            add_header(t, "Accept: ", "*/*") && add_header(t, "Expect:", "") &&
            add_header(t, "Grpc-Metadata-hasleader: ", "true") &&

@@ -5,8 +5,7 @@
  * curl refuses, without a word, what is asked of it from inside its own
  * callbacks. So no function of a caller runs there: bytes are put aside and
  * handed over when curl has returned, and every function here may be called
- * from data and done.
- */
+ * from data and done. */
 #ifndef RG_ELASTIC_ETCD_HTTP_H
 #define RG_ELASTIC_ETCD_HTTP_H
 

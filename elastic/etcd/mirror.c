@@ -13,8 +13,7 @@
  * the same order, so the revision alone would be equal.
  *
  * fn may destroy the mirror: calling it is the last thing that a function here
- * does.
- */
+ * does. */
 #include "elastic/etcd/guard.h"
 
 #include <inttypes.h>

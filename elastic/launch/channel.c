@@ -51,8 +51,7 @@ typedef struct channel {
     bool has_ended;
 } channel;
 
-/* -------------------------------------------------------------- what it says
- */
+/* ------------------------------------------------------------- what it says */
 
 static void write_all(int fd, const char *bytes, size_t n)
 {
@@ -151,8 +150,7 @@ static bool read_stream(channel *c, stream *s)
     return false;
 }
 
-/* ------------------------------------------------------------ what it is told
- */
+/* ---------------------------------------------------------- what it is told */
 
 static void hang_up(channel *c)
 {

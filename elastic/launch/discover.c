@@ -97,8 +97,7 @@ int rg__discovery_turn(rg__discovery *d)
     return next <= now ? 1000 : (int)((next - now) / RG__MS) + 1;
 }
 
-/* ---------------------------------------------------------------- its answer
- */
+/* --------------------------------------------------------------- its answer */
 
 static char *read_text(int fd)
 {

@@ -8,8 +8,7 @@
  * A host that is named twice has the slots of both.
  *
  * Threads:   any.
- * Ownership: a list owns its hosts; texts are borrowed until the call returns.
- */
+ * Ownership: a list owns its hosts; texts are borrowed during the call. */
 #ifndef RG_LAUNCH_HOST_LIST_H
 #define RG_LAUNCH_HOST_LIST_H
 

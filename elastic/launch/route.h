@@ -12,9 +12,8 @@
 /* It is this host: localhost, our name, or an address of ours. */
 bool rg__route_is_here(const char *target);
 
-/* The address of this host from which the first host of the list is reached
- * that is another one; where no name says that, the first that is no loopback.
- */
+/* The address of this host from which the first other host of the list is
+ * reached; where no name says that, the first that is no loopback. */
 rg_status rg__route_mine(const rg__host_list *list, rg__address *mine_p);
 
 #endif

@@ -107,8 +107,7 @@ static bool accuses(const rg__snapshot *s, uint64_t by, uint64_t host)
     return false;
 }
 
-/* The hosts that count: those that stay, and at first only hosts of the world.
- */
+/* Hosts that count: those that stay, and at first only those of the world. */
 static bool counts(const node *one, bool only_world)
 {
     return !one->is_lost && (one->workers > 0 || !only_world);

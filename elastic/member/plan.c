@@ -309,8 +309,7 @@ static int count_new(const members *list, const rg__proposal *p)
 }
 
 /* Members beyond --max, which was lowered: the least senior go back to the
- * door.
- */
+ * door. */
 static int count_surplus(const look *l)
 {
     const int n = l->decided->size - l->c->max;
@@ -735,8 +734,7 @@ static rg_status wait_for_world(const look *l)
     return RG_OK;
 }
 
-/* --------------------------------------------------------------- below --min
- */
+/* -------------------------------------------------------------- below --min */
 
 /* Slots that were given up for good leave too few for --min. A host of the
  * world whose lease has ended has those that it had. */
@@ -828,8 +826,7 @@ static rg_status plan_again(const look *l, members *list, const rg__proposal *p)
     return plan_first(l, list, count_coming(l, list, p));
 }
 
-/* ------------------------------------------------------------------ leaving
- */
+/* ------------------------------------------------------------------ leaving */
 
 /* No host is left that could go on or come back; a host without slots never
  * could. A host that is alone leaves by itself, unless a notice takes it: then
@@ -1387,8 +1384,7 @@ static bool does_world_stand(const look *l, const rg__proposal *p)
 
 /* Something unknown holds up hosts that have not acked for so long: the next
  * look leaves them out, if there are others. Members may compute for long
- * before they leave for what is announced; newcomers have nothing else to do.
- */
+ * before they leave for what is announced; newcomers do nothing else. */
 static void mind_the_late(const look *l, const rg__proposal *p)
 {
     if (l->clock->proposed != p->generation) {

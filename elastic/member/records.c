@@ -370,8 +370,7 @@ bool rg__reason_read(const json_t *j, rg__reason *r)
            rg__text_field(j, "link", r->link, sizeof r->link);
 }
 
-/* ------------------------------------------------------- shards and holdings
- */
+/* ------------------------------------------------------ shards and holdings */
 
 bool rg__shards_add(rg__shards *shards, uint32_t index)
 {

@@ -49,8 +49,7 @@
 
 /* Of all records of a job, once for each release that changes one: 3 is that
  * behind 0.1.0, with totals in decisions, hashes in claims and jobs on one
- * host. An agent that knows another format is refused before it reads anything.
- */
+ * host. An agent of another format is refused before it reads anything. */
 #define RG__META_FORMAT 4
 
 typedef struct rg__meta {

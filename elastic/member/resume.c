@@ -101,8 +101,7 @@ bool rg__resume_may_lie_in(const rg__snapshot *s, const rg__proposal *p)
            p->generation >= rg__resume_first_world(&s->line[s->lines - 1]);
 }
 
-/* ------------------------------------------------------------------- sources
- */
+/* ------------------------------------------------------------------ sources */
 
 /* A host that has acked, and where its agent is. */
 typedef struct source {
@@ -133,8 +132,7 @@ static bool find_source(const rg__snapshot *s, const rg__ack *ack,
     return host != NULL || place != NULL;
 }
 
-/* ---------------------------------------------------------- what each host has
- */
+/* ------------------------------------------------------- what each host has */
 
 /* The acks of one generation and one commit. */
 typedef struct look {
@@ -296,8 +294,7 @@ static void repeat_steps(look *l, const rg__proposal *p, uint64_t most)
         *l = before;
 }
 
-/* -------------------------------------------------------------------- copies
- */
+/* ------------------------------------------------------------------- copies */
 
 static rg__fetch_plan *find_copy(rg__line *line, uint64_t to, uint64_t from)
 {

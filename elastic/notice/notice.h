@@ -60,8 +60,7 @@ typedef struct rg__notices_params {
     void *arg;
 } rg__notices_params;
 
-/* Are these a list of sources and a place to ask? ERR_INVALID with a sentence.
- */
+/* Are these a list of sources and a place to ask? Else ERR_INVALID. */
 rg_status rg__notices_check(const char *list, const char *base);
 
 /* Begin to poll. Does not wait. */

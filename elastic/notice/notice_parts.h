@@ -55,8 +55,8 @@ typedef struct rg__source_kind {
     const rg__web *web; /* NULL: it is asked by the functions below */
     uint64_t most_ms;   /* most time between two rounds; 0: as is set */
     void (*ask)(rg__source *s); /* begin a round */
-    void (*stop)(
-        rg__source *s); /* it is over, or there will be no more rounds */
+    /* It is over, or there will be no more rounds. */
+    void (*stop)(rg__source *s);
     void (*close)(rg__source *s);
 } rg__source_kind;
 

@@ -34,8 +34,7 @@ rg_status rg__state_check_local(const char *name, const void *data,
                     name, bytes, data);
 }
 
-/* Of all of this rank's cells in a vault slot, with so many bytes in that of b.
- */
+/* Of this rank's cells in a vault slot, with so many bytes in that of b. */
 static uint64_t cells_with(const rg_state *state, const rg__state_buffer *b,
                            size_t bytes)
 {

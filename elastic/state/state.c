@@ -768,8 +768,7 @@ static rg_status commit_zero(rg_state *state)
     return st;
 }
 
-/* Towards the next checkpoint; one of a step that was rolled back is due again.
- */
+/* Towards the next checkpoint; that of a step rolled back is due again. */
 static void count_from_here(rg_state *state)
 {
     if (state->asked_ns == 0 || state->asked_step > state->step)

@@ -92,8 +92,7 @@ static const char *find_obstacle(FILE *file, uint64_t at, uint64_t end)
     return why == NULL && at < end ? gap : why;
 }
 
-/* The kernel takes no advice about locked memory; it might not know this one.
- */
+/* The kernel takes no such advice about locked memory; an old one, none. */
 static bool is_locked(void *at, size_t bytes)
 {
     void *other = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

@@ -270,8 +270,7 @@ rg_status rg__worker_mend(rg__worker *w, rg__decided *decided);
 /* state_resume.c: the end of a rank's work; collective. */
 rg_status rg__worker_finish_launch(rg_ctx *ctx);
 
-/* crash.c: store dying(signal) in the page before a core dump hides the death.
- */
+/* crash.c: say dying(signal) in the page before a core dump hides the death. */
 void rg__crash_install(rg__page *page);
 
 #endif

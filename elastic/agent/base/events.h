@@ -21,8 +21,7 @@ typedef struct rg__connection rg__connection;
 
 typedef struct rg__events {
     /* The exits (exits.h): this host leaves, or the job ends; a->verdict says
-     * why.
-     */
+     * why. */
     void (*leave)(rg__agent *a, int code);
     void (*end)(rg__agent *a, int code);
     void (*open_late)(rg__agent *a); /* the job is not open in time */
@@ -70,13 +69,13 @@ typedef struct rg__events {
     void (*slot_recalled)(rg__slot *s, uint64_t generation);
 
     /* Under --mpi. */
-    void (*process_ended)(
-        rg__slot *s); /* PROGRAM's, whether it has met us or not */
+    /* PROGRAM's, whether it has met us or not. */
+    void (*process_ended)(rg__slot *s);
     void (*generation_ended)(rg__agent *a, uint64_t generation);
     void (*delivered)(rg__agent *a, const rg__proposal *p,
                       const rg__line *line);
-    void (*swept)(
-        rg__agent *a); /* what the record says of launches has changed */
+    /* What the record says of launches has changed. */
+    void (*swept)(rg__agent *a);
     /* false: it is no message of a launch; else the socket is owned. */
     bool (*launch_calls)(rg__agent *a, int sock, const void *bytes, size_t n,
                          pid_t pid);
@@ -103,8 +102,8 @@ typedef struct rg__events {
     void (*host_missed)(rg__agent *a); /* silent, when the job is done */
     void (*name_conflict_judged)(rg__agent *a,
                                  bool is_alive); /* it bears our name */
-    void (*no_etcd_changed)(
-        rg__agent *a); /* the hosts that etcd does not answer */
+    /* The hosts that etcd does not answer. */
+    void (*no_etcd_changed)(rg__agent *a);
     void (*leader_missed)(rg__agent *a); /* no agent leads */
     void (*paths_judged)(rg__agent *a);  /* between this host and the world */
     /* The leader knows why a generation ends from a host that can't publish

@@ -7,8 +7,8 @@
 
 void rg__worker_tell(rg__slot *s, const void *bytes, size_t n, int fd);
 void rg__worker_tell_mark(rg__slot *s, rg__wire_type type, uint64_t generation);
-void rg__worker_ring(
-    const rg__slot *s); /* its Regroup thread looks at its page */
+/* Its Regroup thread looks at its page. */
+void rg__worker_ring(const rg__slot *s);
 void rg__worker_untell(rg__worker *w);    /* drop what waits */
 void rg__workers_resend(void *agent_arg); /* a timer's */
 

@@ -19,8 +19,8 @@ void rg__checkpoint_bound(rg__agent *a, uint64_t within_ns);
  * to. */
 bool rg__last_is_wanted(const rg__agent *a);
 void rg__last_begin(rg__agent *a);
-void rg__last_done(
-    rg__agent *a); /* the same, where fn has returned everywhere */
+/* The same, where fn has returned everywhere. */
+void rg__last_done(rg__agent *a);
 void rg__last_follow(rg__agent *a); /* the view has changed */
 void rg__last_note_loaded(const rg__slot *s);
 

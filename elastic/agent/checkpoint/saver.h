@@ -7,8 +7,7 @@
  *
  *   rank 0's host   idle -> writing -> written -> claiming -> sealing ->
  *                   publishing -> idle
- *   another host    idle -> holding -> sharing -> idle
- */
+ *   another host    idle -> holding -> sharing -> idle */
 #ifndef RG_AGENT_SAVER_H
 #define RG_AGENT_SAVER_H
 

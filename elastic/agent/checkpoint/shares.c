@@ -4,8 +4,7 @@
  * layout follows from buffers and world, with the hashes of their pieces, which
  * go into the head of rank 0's file. Then they answer that they have done so
  * (all/share/<host>). When a host fails or is gone, there is no checkpoint; a
- * copy that is not ordered is dropped.
- */
+ * copy that is not ordered is dropped. */
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"
 #include "elastic/agent/base/txn.h"

@@ -25,8 +25,7 @@ char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole,
                  const json_t *times);
 
 /* event_log.c: What has happened to the job from a generation on, as JSON,
- * malloc'd.
- */
+ * malloc'd. */
 char *rg__event_log(rg__agent *a, const rg__snapshot *snap, uint64_t from);
 
 /* Into a file beside the run directory, for when the job is gone. */

@@ -3,8 +3,7 @@
  * host that has taken the name since; the host's own agent does the rest.
  *
  *   look:   read the records of all hosts, and what is asked of this one
- *   write:  IF the record is of that incarnation AND was not asked yet
- */
+ *   write:  IF the record is of that incarnation AND was not asked yet */
 #include "elastic/agent/control/change_ask.h"
 #include "elastic/agent/control/control.h"
 

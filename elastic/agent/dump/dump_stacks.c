@@ -121,8 +121,7 @@ static char *read_path(const char *path)
     return text;
 }
 
-/* ------------------------------------------------------- what the kernel says
- */
+/* ----------------------------------------------------- what the kernel says */
 
 static void put_file(FILE *out, pid_t pid, const char *tid, const char *name)
 {

@@ -393,8 +393,7 @@ rg_status rg__end_watch_signals(rg__agent *a)
     rg__supervisor_signals(&set);
     sigdelset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    /* we write to a terminal from the background: `stty tostop` is for others
-     */
+    /* `stty tostop` is for others: we write from the background */
     sigemptyset(&stops);
     sigaddset(&stops, SIGTTOU);
     sigprocmask(SIG_BLOCK, &stops, NULL);

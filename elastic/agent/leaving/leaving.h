@@ -45,8 +45,8 @@ void rg__agent_check_end(rg__agent *a); /* stop the loop once nothing is left */
 void rg__drain_start(rg__agent *a, uint64_t deadline_ms, const char *why);
 void rg__drain_follow(rg__agent *a, bool is_first);
 void rg__drain_look(void *agent_arg);
-bool rg__drain_is_needed(
-    const rg__agent *a); /* others fetch, or may fetch again */
+/* Others fetch, or may fetch again. */
+bool rg__drain_is_needed(const rg__agent *a);
 /* There is no other host to leave in order for, or that could go on. */
 bool rg__drain_is_alone(const rg__agent *a);
 void rg__leave_say(rg__agent *a); /* that this host goes, with the verdict */

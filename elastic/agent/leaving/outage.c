@@ -6,8 +6,7 @@
  * that time is over this host leaves. The clock begins again whenever etcd is
  * back, or a process here has something to do again. This is a poll, and only
  * while etcd is away: what it checks comes from workers, from other agents and
- * from the kernel.
- */
+ * from the kernel. */
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/exits.h"
@@ -96,8 +95,7 @@ static void say_wait(rg__agent *a, standstill why)
 }
 
 /* Once, and not only what is waited for: people must know that no worker
- * trains.
- */
+ * trains. */
 static void say_standstill(const rg__agent *a, standstill why)
 {
     if (why == NOT_BEGUN)

@@ -49,8 +49,7 @@ static bool are_slots_free(const rg__agent *a)
     return true;
 }
 
-/* ------------------------------------------------------ when the job is done
- */
+/* ----------------------------------------------------- when the job is done */
 
 /* MPI_Finalize waits for all ranks: forever, where one is dead. */
 static void on_ending(void *arg)
@@ -587,8 +586,7 @@ static void name_hosts(const rg__proposal *p, char where[WHERE_MAX])
     }
 }
 
-/* Ranks of a world without a commit load a checkpoint later, if there is one.
- */
+/* Without a commit, ranks load a checkpoint later, if there is one. */
 static void name_start(const rg__agent *a, const rg__line *line,
                        char from[START_MAX])
 {

@@ -99,8 +99,7 @@ static void add_each_run(words *w, const rg__agent *a, const char *ours)
     }
 }
 
-/* One that keeps to the order of its list, and to a host that is in it twice.
- */
+/* It keeps to the order of its list, in which a host may stand twice. */
 static void add_host_list(words *w, const rg__agent *a, const char *ours,
                           const char *flag)
 {

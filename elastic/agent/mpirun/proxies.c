@@ -172,8 +172,7 @@ bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
     return true;
 }
 
-/* ----------------------------------------------- the agent that asks for one
- */
+/* ---------------------------------------------- the agent that asks for one */
 
 typedef struct asking {
     rg__connection *c;

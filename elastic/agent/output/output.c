@@ -492,8 +492,7 @@ void rg__output_close(rg__slot *s)
     drop_if_written(o);
 }
 
-/* ------------------------------------------------------- of an earlier agent
- */
+/* ------------------------------------------------------ of an earlier agent */
 
 /* A line that was written in part goes first. */
 static void resume_stream(stream *st)

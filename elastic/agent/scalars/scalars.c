@@ -74,8 +74,7 @@ static void choose(rg__record **oldest, rg__record *r)
         *oldest = r;
 }
 
-/* The record whose next step is of the oldest generation; NULL: all are empty.
- */
+/* The record with a step of the oldest generation; NULL: all are empty. */
 static rg__record *find_oldest(const rg__agent *a)
 {
     rg__record *oldest = NULL;

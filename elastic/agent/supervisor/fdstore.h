@@ -5,8 +5,7 @@
  *
  * Threads:   the loop's.
  * Ownership: descriptors given to put stay the caller's; the supervisor has
- * copies. A store may be NULL everywhere: nothing outlives that agent.
- */
+ * copies. A store may be NULL everywhere: nothing outlives that agent. */
 #ifndef RG_AGENT_FDSTORE_H
 #define RG_AGENT_FDSTORE_H
 
@@ -35,8 +34,8 @@ typedef struct rg__fdstore_events {
 } rg__fdstore_events;
 rg_status rg__fdstore_watch(rg__fdstore *fdstore, rg__loop *loop,
                             const rg__fdstore_events *events);
-void rg__fdstore_unwatch(
-    rg__fdstore *fdstore); /* before the loop is destroyed */
+/* Before the loop is destroyed. */
+void rg__fdstore_unwatch(rg__fdstore *fdstore);
 
 void rg__fdstore_put(rg__fdstore *fdstore, const char *name, const void *bytes,
                      size_t n, const int *fds, int fd_count);
@@ -57,8 +56,7 @@ int rg__fdrecord_take(rg__fdrecord *record, int i);
 /* Close what has not been taken. */
 void rg__fdstore_forget_rest(rg__fdstore *fdstore);
 
-/* How many descriptors workers may have; the process's limit without a store.
- */
+/* How many descriptors workers may have; without a store, as many as we. */
 void rg__fdstore_descriptors(const rg__fdstore *fdstore,
                              struct rlimit *limit_p);
 

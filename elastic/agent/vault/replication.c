@@ -116,8 +116,7 @@ static bool is_replicated_at(const rg__agent *a, const rg__proposal *p,
     return steps > 0 && (uint32_t)steps <= replicas_of(a);
 }
 
-/* ---------------------------------------------------------------- is it room
- */
+/* --------------------------------------------------------------- is it room */
 
 /* Bytes of shards in one vault slot, at most, in that world. */
 static uint64_t bytes_needed(const rg__agent *a, const rg__proposal *p)
@@ -149,8 +148,7 @@ static rg_status check_room(const rg__agent *a, const rg__proposal *p)
     return need > shards ? rg__shm_check("of shards", need - shards) : RG_OK;
 }
 
-/* ------------------------------------------------------------------ partners
- */
+/* ----------------------------------------------------------------- partners */
 
 static void hang_up(partner *one)
 {

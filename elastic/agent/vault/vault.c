@@ -4,8 +4,7 @@
  *
  * The kernel takes seconds over gigabytes, and this is the loop: memory is made
  * without a page, and the worker that asked for it reserves the pages
- * (segments.c there). It is given back by the supervisor, which closes it last.
- */
+ * (segments.c there). The supervisor, which closes it last, gives it back. */
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
@@ -24,8 +23,7 @@
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
 
-/* ------------------------------------------ from one agent to the next
- */
+/* ----------------------------------------------- from one agent to the next */
 
 /* A copy of a struct of ours, behind those of the list. */
 static void *take_struct(rg__fdrecord *record, void *list_p, int count,

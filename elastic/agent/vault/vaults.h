@@ -66,8 +66,8 @@ rg_status rg__vault_check_more(const rg__agent *a, const char *name,
 void rg__vault_alloc(rg__slot *s, const rg__segment *m);
 void rg__vault_free(rg__slot *s, uint32_t id);
 void rg__vault_drop_owner(rg__agent *a, rg__member_id owner);
-void rg__vault_show_segments(
-    rg__slot *s); /* to a worker that has just met us */
+/* Show all of them to a worker that has just met us. */
+void rg__vault_show_segments(rg__slot *s);
 /* What lies here of which commits; the shards are the caller's to free. */
 int rg__vault_held(const rg__agent *a, rg__held held[RG__VAULT_SLOTS]);
 uint64_t rg__vault_bytes(const rg__agent *a);
@@ -81,8 +81,8 @@ rg_status rg__replication_create(rg__agent *a);
 void rg__replication_destroy(rg__agent *a);
 /* A generation is decided: this host's shards go to its next hosts. */
 void rg__replication_begin(rg__agent *a, const rg__proposal *p);
-void rg__replication_committed(
-    rg__agent *a); /* a worker says that a commit counts */
+/* A worker says that a commit counts. */
+void rg__replication_committed(rg__agent *a);
 /* peers.c: another agent's shards come. */
 bool rg__replication_serve(rg__agent *a, rg__connection *c, const void *body,
                            size_t n);

@@ -47,8 +47,7 @@
 #define EXCUSE_BUDGETS     3 /* until a lost host is known as such */
 #define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off then */
 
-/* --------------------------------------------------------------------- keep
- */
+/* --------------------------------------------------------------------- keep */
 
 static rg__fdrecord_name name_of(const rg__slot *s)
 {
@@ -247,8 +246,7 @@ static void start(void *arg)
             s->index, s->saved.child);
 }
 
-/* Its end is told by a shim, as that of an adopted child is by the supervisor.
- */
+/* A shim reports its end, as the supervisor does for an adopted child. */
 static rg_status adopt(rg__slot *s, pid_t child)
 {
     s->child_pidfd = (int)syscall(SYS_pidfd_open, child, 0);
@@ -1025,11 +1023,9 @@ static void on_child_exit(void *arg, int fd, uint32_t events)
     child_ended_so(s, rg__how_ended(s->saved.child));
 }
 
-/* --------------------------------------------- children of an earlier agent
- */
+/* --------------------------------------------- children of an earlier agent */
 
-/* The supervisor doesn't know how it ended: an agent reaped it and was killed.
- */
+/* No one knows how it ended: an agent reaped it and was killed. */
 static void end_orphan(void *arg)
 {
     child_ended(arg, 1, "ended, and its exit code is lost with an agent");
@@ -1072,8 +1068,7 @@ void rg__slot_resume_child(rg__slot *s)
         rg__timer_set(s->orphan, ORPHAN_NS);
 }
 
-/* ------------------------------------------------------------ create, destroy
- */
+/* ---------------------------------------------------------- create, destroy */
 
 rg_status rg__crew_create(rg__agent *a)
 {
