@@ -262,10 +262,10 @@ static rg_status name_difference(const rg__checked *k)
     rg__coll joined;
     if (k->ahead < k->c->n)
         return rg__fail(RG_ERR_MISMATCH,
-                        "members of %s have started different operations by "
-                        "their %llu., and rank %d can no longer say which: it "
-                        "is more than %d ahead by now, or has left; start the "
-                        "same on every member",
+                        "members of %s have started different operations, at "
+                        "number %llu at the latest, and rank %d can no longer "
+                        "say which: it is more than %d ahead by now, or has "
+                        "left; start the same on every member",
                         rg__set_words(k->c->id).text,
                         (unsigned long long)k->alarm, k->ahead, HISTORY);
     const rg_status st = rg__descriptor_compare(
@@ -273,8 +273,8 @@ static rg_status name_difference(const rg__checked *k)
     if (st != RG_OK)
         return st;
     return rg__fail(RG_ERR_MISMATCH,
-                    "members of %s have started different operations before "
-                    "their %llu.; start the same on every member",
+                    "members of %s have started different operations, "
+                    "before number %llu; start the same on every member",
                     rg__set_words(k->c->id).text, (unsigned long long)k->alarm);
 }
 
