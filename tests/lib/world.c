@@ -80,10 +80,13 @@ void world_meet_some(world *w, int at, int n)
     if (atomic_fetch_add(&m->here, 1) + 1 == (uint32_t)n) {
         atomic_store(&m->here, 0);
         atomic_fetch_add(&m->round, 1);
+        rg__futex_wake(&m->round);
         return;
     }
-    while (atomic_load(&m->round) == round)
-        sched_yield();
+    const rg__word word = {&m->round, round};
+    for (uint32_t k = 0; atomic_load(&m->round) == round;)
+        if (rg__spin(&rg__wait_usual, k++) == 0)
+            rg__futex_wait_any(&word, 1, rg__wait_usual.sleep_ns);
 }
 
 void world_meet(world *w)
