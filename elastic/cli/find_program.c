@@ -34,6 +34,36 @@ static rg_status check_path(const char *name)
     return RG_OK;
 }
 
+#define FIRST_LINE 256 /* bytes, of which the kernel looks for it */
+
+/* The kernel says of a script without its interpreter that the script is
+ * missing. */
+static rg_status check_interpreter(const char *script)
+{
+    char line[FIRST_LINE + 1] = "";
+    FILE *file = fopen(script, "re");
+    if (file == NULL) /* it can be executed, and not read */
+        return RG_OK;
+    line[fread(line, 1, FIRST_LINE, file)] = '\0';
+    fclose(file);
+    if (strncmp(line, "#!", 2) != 0)
+        return RG_OK;
+    line[strcspn(line, "\n")] = '\0';
+    char *name = line + 2 + strspn(line + 2, " \t");
+    name[strcspn(name, " \t")] = '\0';
+    if (name[0] == '\0' || rg__is_program(name))
+        return RG_OK;
+    char *end = strchr(name, '\r');
+    if (end != NULL)
+        *end = '\0';
+    return rg__fail(RG_ERR_INVALID,
+                    "%s can't be run: \"%s\"%s, which its first line names as "
+                    "its interpreter, can't be executed; correct that line, or "
+                    "name the interpreter before the script",
+                    script, name,
+                    end != NULL ? " with a carriage return behind it" : "");
+}
+
 static bool find_in_path(const char *name, char *path, size_t bytes)
 {
     const char *part = getenv("PATH"); /* not ours: no setting */
@@ -56,10 +86,10 @@ rg_status rg__find_program(const char *name, char *path, size_t bytes)
             return st;
         if ((size_t)snprintf(path, bytes, "%s", name) >= bytes)
             return rg__fail(RG_ERR_INVALID, "the name %s is too long", name);
-        return RG_OK;
+        return check_interpreter(path);
     }
     if (find_in_path(name, path, bytes))
-        return RG_OK;
+        return check_interpreter(path);
     if (rg__is_program(name))
         return rg__fail(
             RG_ERR_INVALID,

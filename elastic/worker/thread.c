@@ -658,6 +658,7 @@ static void *run_thread(void *arg)
         rg__engine_sleep(w->ctx->engine, seen, round, idle_ns(w));
         seen = atomic_load(&page->wake);
     }
+    leave_if_due(w); /* else FINALIZE is a loss to the agent */
     const rg__finalized why = w->gone != 0 ? w->gone : RG__FINALIZED;
     end(w, RG_ERR_INVALID, gone_why[why]);
     drop_pending(w);

@@ -90,6 +90,10 @@ BAD = [
      "./nonesuch.*No such file"),
     ("directory", ["run", "/tmp"], {}, 64, "/tmp is a directory"),
     ("not executable", ["run", "./plain"], {}, 64, "./plain.*chmod"),
+    ("interpreter", ["run", "./lost"], {}, 64,
+     './lost can\'t be run: "/no/python3", which its first line'),
+    ("interpreter", ["run", "--mpi", "-n", "1", "./dos"], {}, 64,
+     '"/bin/sh" with a carriage return behind it'),
     ("not in PATH", ["run", "of-ours"], {}, 64, "write ./of-ours"),
     ("job's name", ["run", "--job", "a/b", "true"], {}, 64, "--job \"a/b\""),
     ("job's name", ["run", "--job", "j" * 64, "true"], {}, 64, "63 letters"),
@@ -167,9 +171,12 @@ BAD = [
 claims = Claims()
 with RunDir() as d:
     os.makedirs(d.path + "/cwd")
-    for name, mode in (("plain", 0o644), ("of-ours", 0o755)):
-        with open(f"{d.path}/cwd/{name}", "w") as file:
-            file.write("#!/bin/sh\n")
+    for name, mode, line in (("plain", 0o644, "#!/bin/sh\n"),
+                             ("of-ours", 0o755, "#!/bin/sh\n"),
+                             ("lost", 0o755, "#! /no/python3 -u\n"),
+                             ("dos", 0o755, "#!/bin/sh\r\n")):
+        with open(f"{d.path}/cwd/{name}", "w", newline="") as file:
+            file.write(line)
         os.chmod(f"{d.path}/cwd/{name}", mode)
     for what, args, variables, code, sentence in BAD:
         got = d.run(*args, env=variables, cwd=d.path + "/cwd")

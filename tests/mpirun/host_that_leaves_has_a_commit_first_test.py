@@ -1,9 +1,11 @@
 """A host that is drained ends its launch with a commit: rg_state_commit tells
-all ranks so, they end by themselves, and the next launch goes on from there on
-the other hosts. Each launch has the same environment, but for what says which
+all ranks so, they end by themselves, charged to none of them though their
+Regroup threads may be late, and the next launch goes on from there on the
+other hosts. Each launch has the same environment, but for what says which
 it is; flags of --mpirun arrive, and what an outer launcher has set does not.
 
 Covers: mpirun/mpirun.c mpirun_line.c ranks.c rank_main.c drain.c publish.c
+thread.c
 """
 
 import re
@@ -14,7 +16,8 @@ from mpijob import FINAL, HOSTS_ENV, SOLVER, launches, need_solver, \
     value_after, wait_launch
 
 ENV = dict(HOSTS_ENV, OMPI_COMM_WORLD_RANK="7", PMIX_NAMESPACE="outer",
-           OMPI_MCA_orte_ess_num_procs="9", KEPT="this")
+           OMPI_MCA_orte_ess_num_procs="9", KEPT="this",
+           REGROUP_FAILPOINT="leave:rank0:sleep100")
 
 
 def environment(pid):
@@ -55,6 +58,7 @@ def test():
             claim(len(ends) == 1, f"ranks end at steps {ends}")
             claim(told[3] == f"step {ends.pop()} (0 rolled back)", f"{told}")
             claim(there not in told[2], f"{told}")
+            claim(told[5] == "after a host leaves", f"{told}")
             claim(job.agents[there].wait(20) == 0, "the host leaves with 0")
             job.finish()
             job.check(is_mpi=True)

@@ -63,6 +63,8 @@ def test():
                 hosts.fail_power(lost)
                 wait_launch(job, 2)
                 check_variables(job, 2)
+                claim(launches(job)[1][5] == "after host "
+                      f"{sshds.targets[lost]} is lost", f"{launches(job)}")
                 claim(hosts_of(sshds, job, 2) ==
                       [first, *{"h2", "h3", "h4"} - {first, lost}],
                       f"{launches(job)}")

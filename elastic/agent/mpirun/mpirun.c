@@ -412,6 +412,8 @@ static void end_launch(rg__agent *a)
     pid_t left;
     l->is_over = true;
     l->over_ns = rg__now_ns();
+    if (l->detected_ns == 0)
+        l->detected_ns = l->over_ns;
     rg__timer_stop(l->left);
     a->launch.ends_itself = false;
     rg__log(RG__DEBUG, "agent", "launch %llu is over",
@@ -434,8 +436,6 @@ void rg__launch_broke(rg__agent *a, rg__broke_by by, int code,
     a->launch.broke = l->number;
     a->launch.code = code;
     a->launch.by = by;
-    if (l->detected_ns == 0)
-        l->detected_ns = rg__now_ns();
     va_start(args, format);
     vsnprintf(a->launch.why, sizeof a->launch.why, format, args);
     va_end(args);
