@@ -5,6 +5,7 @@
  * (elastic/agent/scalars). */
 #include "elastic/state/state.h"
 
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -69,6 +70,14 @@ static rg_status reduce(rg_state *state, double v[2][RG__SCALARS_OF_STEP])
     return st;
 }
 
+/* A NaN loses its sign, since no reader of the files takes "-nan". */
+static double result_of(const rg__metric *m, double x, int size)
+{
+    if (isnan(x))
+        return (double)NAN;
+    return m->op == RG_MIN ? -x : m->op == RG_AVG ? x / size : x;
+}
+
 /* Rank 0 shows them all at once. */
 static void show(const rg_state *state, uint64_t step,
                  const double v[2][RG__SCALARS_OF_STEP])
@@ -87,9 +96,7 @@ static void show(const rg_state *state, uint64_t step,
         row[i] = (rg__scalar){.step = step,
                               .wall_ms = (uint64_t)t.tv_sec * 1000 +
                                          (uint64_t)t.tv_nsec / 1000000,
-                              .value = m->op == RG_MIN   ? -x
-                                       : m->op == RG_AVG ? x / now->size
-                                                         : x,
+                              .value = result_of(m, x, now->size),
                               .generation = (uint32_t)now->generation,
                               .count = (uint32_t)state->metrics};
         memcpy(row[i].name, m->name, sizeof row[i].name);

@@ -18,6 +18,7 @@
 #include "process_sets/call.h"
 #include "process_sets/reducer/reducer.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 #include "sdk/transport/half.h"
 
 #define CHUNK ((uint64_t)1 << 18) /* elements dealt out at a time */
@@ -285,12 +286,15 @@ static rg_status add(rg_set *set, const rg__vector *vector, int n, rg_type type,
                      double scale)
 {
     int there = 0;
+    uint64_t tag = RG__MIX_BEGIN;
     work w = {.set = set, .vector = vector, .n = n, .type = type};
     w.size = rg_set_size(set);
     w.rank = rg_set_rank(set);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         w.total += vector[i].count;
-    rg_status st = rg__agree_made(set, make_memory(&w), "Adasum", &there);
+        tag = rg__mix(rg__mix(tag, vector[i].count), vector[i].type);
+    }
+    rg_status st = rg__agree_made(set, make_memory(&w), "Adasum", tag, &there);
     w.are_all = there == w.size;
     if (st == RG_OK)
         st = make_products(&w);

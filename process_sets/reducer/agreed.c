@@ -15,14 +15,22 @@
 enum { RANKS, MISSING, WANTS_PLAN, SPENT }; /* what the verdict adds up */
 
 rg_status rg__agree_made(rg_set *set, rg_status mine, const char *what,
-                         int *ranks_p)
+                         uint64_t tag, int *ranks_p)
 {
+    const rg_op_params params = {.size = sizeof params, .tag = tag};
     int64_t v[2] = {1, mine != RG_OK};
     char why[RG__TEXT_MAX];
+    rg_req *req = NULL;
     snprintf(why, sizeof why, "%s", mine == RG_OK ? "" : rg_last_error());
-    const rg_status st = rg_allreduce(set, v, v, 2, RG_I64, RG_SUM);
+    rg_status st =
+        rg_allreduce_start(set, v, v, 2, RG_I64, RG_SUM, &params, &req);
+    if (st == RG_OK)
+        st = rg_wait(&req, -1);
     if (mine != RG_OK)
         return rg__fail(mine, "%s", why);
+    if (st == RG_ERR_MISMATCH && tag != 0)
+        return rg__fail(st, "ranks differ in the arguments of %s: %s", what,
+                        rg_last_error());
     if (st != RG_OK)
         return st;
     if (v[1] > 0)

@@ -125,9 +125,10 @@ rg_status rg__tuning_share(rg_reducer *r);
 
 /* agreed.c; collective over the set. What each rank had to make by itself, such
  * as memory for `what`, is there on all of them (*ranks_p, those that have
- * joined are not asked; may be NULL), or the call fails on all of them. */
+ * joined are not asked; may be NULL), or the call fails on all of them. A tag
+ * other than 0 stands for what ranks must give alike. */
 rg_status rg__agree_made(rg_set *set, rg_status mine, const char *what,
-                         int *ranks_p);
+                         uint64_t tag, int *ranks_p);
 /* Do all ranks have equal tensors? Those that have joined are not asked. */
 uint64_t rg__reducer_digest(const rg__tensor *t);
 rg_status rg__reducer_compare(rg_reducer *r);

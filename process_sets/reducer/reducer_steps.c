@@ -196,7 +196,7 @@ static bool wants_plan(rg_reducer *r)
 static rg_status lay_out_again(rg_reducer *r)
 {
     const rg_status st = rg__agree_made(r->set, rg__reducer_lay_out(r, r->plan),
-                                        "buckets", NULL);
+                                        "buckets", 0, NULL);
     r->is_compared = r->is_compared && st == RG_OK;
     return st;
 }
@@ -247,7 +247,7 @@ static rg_status enter_generation(rg_reducer *r)
     r->is_compared = false;
     rg_status st = rg__reducer_compare(r);
     if (st == RG_OK)
-        st = rg__agree_made(r->set, lay_out_first(r), "buckets", &ranks);
+        st = rg__agree_made(r->set, lay_out_first(r), "buckets", 0, &ranks);
     if (st != RG_OK)
         return st;
     for (int i = 0; i < r->n && now != r->generation; i++)

@@ -36,24 +36,18 @@ static rg_status count_rows(rg_set *set, gathered *g, rg_op op, uint64_t n)
 {
     const int size = rg_set_size(set), rank = rg_set_rank(set);
     const uint64_t kind[] = {g->width, (uint64_t)g->type, (uint64_t)op};
-    const rg_op_params params = {
-        .size = sizeof params,
-        .tag = rg__mix_bytes(RG__MIX_BEGIN, kind, sizeof kind)};
     uint64_t *counts = calloc((size_t)size, sizeof *counts);
-    rg_req *req = NULL;
     rg_status st = counts != NULL
                        ? RG_OK
                        : rg__fail(RG_ERR_MEMORY, "no memory to count rows");
-    st = rg__agree_made(set, st, "rows", NULL);
+    st = rg__agree_made(set, st, "rows",
+                        rg__mix_bytes(RG__MIX_BEGIN, kind, sizeof kind), NULL);
     if (st != RG_OK) {
         free(counts);
         return st;
     }
     counts[rank] = n;
-    st = rg_allreduce_start(set, counts, counts, (uint64_t)size, RG_U64, RG_SUM,
-                            &params, &req);
-    if (st == RG_OK)
-        st = rg_wait(&req, -1);
+    st = rg_allreduce(set, counts, counts, (uint64_t)size, RG_U64, RG_SUM);
     for (int r = 0; r < size; r++) {
         g->first += r < rank ? counts[r] : 0;
         g->n += counts[r];
@@ -176,7 +170,7 @@ rg_status rg_allreduce_rows(rg_set *set, const uint64_t *at, const void *rows,
         return st;
     st = count_rows(set, &g, op, n);
     if (st == RG_OK && g.n > 0)
-        st = rg__agree_made(set, make_room(&g), "rows", NULL);
+        st = rg__agree_made(set, make_room(&g), "rows", 0, NULL);
     if (st == RG_OK && n > 0) {
         memcpy(g.at + g.first, at, (size_t)n * sizeof *at);
         memcpy(g.rows + g.first * row_bytes(&g), rows,

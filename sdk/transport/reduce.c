@@ -36,10 +36,11 @@ typedef LOOSE(double) f64;
 
 /* ------------------------------------------------------------------- loops */
 
-#define ADD(x, y)     ((x) + (y))
-#define TIMES(x, y)   ((x) * (y))
-#define MINIMUM(x, y) ((y) < (x) ? (y) : (x))
-#define MAXIMUM(x, y) ((x) < (y) ? (y) : (x))
+#define ADD(x, y)   ((x) + (y))
+#define TIMES(x, y) ((x) * (y))
+/* A NaN wins, on whichever side it is. */
+#define MINIMUM(x, y) (((y) < (x)) | ((y) != (y)) ? (y) : (x))
+#define MAXIMUM(x, y) (((x) < (y)) | ((y) != (y)) ? (y) : (x))
 #define L_AND(x, y)   (((x) != 0) & ((y) != 0))
 #define L_OR(x, y)    (((x) != 0) | ((y) != 0))
 #define L_XOR(x, y)   (((x) != 0) ^ ((y) != 0))

@@ -256,6 +256,14 @@ static void mistakes_are_named(void)
     CHECK_OK(rg_allreduce_rows(set, NULL, NULL, 0, 2, RG_F64, RG_SUM, &rows));
     CHECK_EQ(rows->n, 0);
     rg_rows_free(rows);
+    if (size > 1) {
+        CHECK_STATUS(rg_adasum(set, row, 2, rank == 0 ? RG_F32 : RG_F16),
+                     RG_ERR_MISMATCH);
+        CHECK(strstr(rg_last_error(), "differ in the arguments of Adasum"));
+        CHECK_STATUS(rg_adasum(set, row, rank == 0 ? 1 : 2, RG_F64),
+                     RG_ERR_MISMATCH);
+        CHECK(strstr(rg_last_error(), "differ in the arguments of Adasum"));
+    }
     if (size > 1)
         CHECK_STATUS(rg_allreduce_rows(set, &at, row, 1, rank == 0 ? 1 : 2,
                                        RG_F64, RG_SUM, &rows),

@@ -14,6 +14,7 @@
 #include "elastic/agent/vault/vaults.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "sdk/base/clock.h"
@@ -32,6 +33,11 @@ static void put_value(FILE *out, double value)
 {
     if (value < 1e15 && value > -1e15 && value == (double)(int64_t)value)
         fprintf(out, "%" PRId64 "\n", (int64_t)value);
+    else if (!isfinite(value))
+        fprintf(out, "%s\n",
+                isnan(value) ? "NaN"
+                : value > 0  ? "+Inf"
+                             : "-Inf");
     else
         fprintf(out, "%.9g\n", value);
 }

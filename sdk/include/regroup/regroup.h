@@ -382,17 +382,17 @@ typedef struct rg_f64_f64 {
  *   MINLOC MAXLOC   -          -        -                                  yes
  *
  * MINLOC and MAXLOC give the pair with the least or the greatest value, and
- * among equal values the one with the lowest index. Both prefer a NaN to any
- * number, so all ranks learn that there is one, and where; in sets of more than
- * 64 members over MPI, MPI decides about NaN. Pairs take no scale; pairs in
- * device memory are ERR_UNSUPPORTED.
+ * among equal values the one with the lowest index. They and MIN and MAX of
+ * floats prefer a NaN to any number, so all ranks learn that there is one, and
+ * of pairs where; in sets of more than 64 members over MPI, MPI decides about
+ * NaN, and in device memory NCCL does. Pairs take no scale; pairs in device
+ * memory are ERR_UNSUPPORTED.
  *
  * AVG is the sum divided by the size of the set; integers are truncated. Sums
- * and products of integers wrap. All ranks get equal bits; MIN and MAX of
- * floats give NaN on all ranks or on none. F16 and BF16 are computed in float32
- * and rounded once on each host, once more for each further host, and there
- * once more for AVG or a postscale. An average of F16 is finite even if the sum
- * is beyond the range of F16. */
+ * and products of integers wrap. All ranks get equal bits. F16 and BF16 are
+ * computed in float32 and rounded once on each host, once more for each further
+ * host, and there once more for AVG or a postscale. An average of F16 is finite
+ * even if the sum is beyond the range of F16. */
 typedef enum rg_op {
     RG_SUM,
     RG_AVG,
@@ -1064,14 +1064,14 @@ RG_API rg_status rg_step_end(rg_state *state);
 
 /* A number of the step that is under way, such as its loss: the next
  * rg_state_commit, rg_step_end or rg_state_save takes the SUM, AVG, MIN or MAX
- * over all ranks of the world, in F64, and the agent of rank 0 shows it
- * (--metrics-csv, --metrics-tensorboard, --metrics). Local, inside fn; all
- * ranks give the same metrics in the same order in each step, or its end is
- * ERR_MISMATCH. A name has 1 to 63 letters, digits and _ . - / ; a second value
- * of a name in a step replaces the first, and a step has at most 64. What is
- * given after the last step's end is dropped. Of a step that was rolled back,
- * the files show only the repetition. ERR_INVALID: outside of fn, another op or
- * a bad name, or a 65th. */
+ * over all ranks of the world, in F64 (NaN, if one of them has it), and the
+ * agent of rank 0 shows it (--metrics-csv, --metrics-tensorboard, --metrics).
+ * Local, inside fn; all ranks give the same metrics in the same order in each
+ * step, or its end is ERR_MISMATCH. A name has 1 to 63 letters, digits and
+ * _ . - / ; a second value of a name in a step replaces the first, and a step
+ * has at most 64. What is given after the last step's end is dropped. Of a step
+ * that was rolled back, the files show only the repetition. ERR_INVALID:
+ * outside of fn, another op or a bad name, or a 65th. */
 RG_API rg_status rg_metric(rg_state *state, const char *name, double value,
                            rg_op op);
 

@@ -279,6 +279,41 @@ def test_python():
         check_board(os.path.join(job.folder, "board"), rows)
 
 
+OF_NAN = """
+import math
+import regroup
+with regroup.init(elastic=True) as ctx:
+    state = ctx.state()
+    def train():
+        while True:
+            for op in ("SUM", "AVG", "MIN", "MAX"):
+                for rank in range(2):
+                    state.metric(f"{op}{rank}", 1. if ctx.rank != rank else
+                                 -math.nan, getattr(regroup, op))
+            state.metric("least", -math.inf, regroup.MIN)
+            state.metric("most", math.inf, regroup.MAX)
+            state.step_end()
+    state.run(train)
+"""
+
+
+def test_nan():
+    """A NaN of any rank is the result of each op, and is written as Prometheus
+    and readers of CSV know it, whatever its sign."""
+    nan = [f"{op}{rank}" for op in ("SUM", "AVG", "MIN", "MAX")
+           for rank in range(2)]
+    with Job(["-n", "2", "--metrics-csv", "m.csv", "--metrics", "0"],
+             [sys.executable, "-c", OF_NAN], env=pyjob.environment()) as job:
+        found = until(lambda: shown(job), 20, "metrics")
+        claim(found == {"least": "-Inf", "most": "+Inf",
+                        **{name: "NaN" for name in nan}}, str(found))
+        with open(os.path.join(job.folder, "m.csv"), encoding="ascii") as file:
+            rows = [line.split(",") for line in file.read().split("\n")[1:-1]]
+        claim({(name, value) for *_, name, value in rows} ==
+              {("least", "-inf"), ("most", "inf"),
+               *((name, "nan") for name in nan)}, str(rows[:10]))
+
+
 def test_full_disk():
     with tempfile.TemporaryDirectory() as folder:
         if subprocess.run([*MOUNT, folder, "true"], capture_output=True,
