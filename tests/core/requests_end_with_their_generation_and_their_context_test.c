@@ -1,7 +1,8 @@
 /* Requests in flight when the generation is left, when the context goes, and
  * when the transport breaks: each ends with the status and sentence of the
- * reason, waiting threads return, and a request may be taken afterwards. The
- * transport of this test never finishes anything by itself.
+ * reason, waiting threads return, and a request may be taken afterwards. A
+ * blocking call whose peers answer soon keeps the lock, so it counts as no
+ * helper. The transport of this test never finishes anything by itself.
  *
  * Covers: engine.c core/group.c progress.c core/request.c */
 #include <sched.h>
@@ -11,9 +12,11 @@
 #include "sdk/core/engine_parts.h"
 #include "tests/check.h"
 
+static rg__engine *engine;
 static int open_comms;
 static rg_status answer; /* of test; RG_IN_PROGRESS: stuck */
 static bool fails_once;  /* answer is that of one operation */
+static int looks, helped; /* until the peers answer; those of a helper */
 static bool holds;       /* what is given up is used by others still */
 static rg__bell bell;
 
@@ -31,6 +34,9 @@ static rg_status stuck_start(rg__comm *comm, const rg__coll *coll)
 static rg_status stuck_test(rg__comm *comm)
 {
     (void)comm;
+    helped += atomic_load(&engine->helpers) != 0;
+    if (looks > 0)
+        return --looks > 0 ? RG_IN_PROGRESS : RG_OK;
     const rg_status st = answer;
     if (fails_once)
         answer = RG_OK;
@@ -88,7 +94,6 @@ static rg_status stuck_split(rg__comm *world, const int *ranks, int n,
  */
 
 static rg__page page;
-static rg__engine *engine;
 static rg__channel *world, *set;
 static const rg__coll barrier = {.kind = RG__BARRIER};
 static const int rank = 0;
@@ -269,6 +274,24 @@ static void refused_operations(void)
     end();
 }
 
+static int helped_of_blocking_call(int n)
+{
+    const rg__start start = {.coll = barrier};
+    looks = n;
+    helped = 0;
+    CHECK_OK(rg__channel_complete(set, &start));
+    CHECK_EQ(looks, 0);
+    return helped;
+}
+
+static void blocking_call_keeps_the_lock(void)
+{
+    begin();
+    CHECK_EQ(helped_of_blocking_call(20), 0);
+    CHECK(helped_of_blocking_call(1000) > 0); /* others may have it then */
+    end();
+}
+
 static void before_and_between_generations(void)
 {
     rg_req *req = NULL;
@@ -395,6 +418,7 @@ int main(void)
     memory_in_use_is_kept();
     polled_past_its_deadline();
     refused_operations();
+    blocking_call_keeps_the_lock();
     before_and_between_generations();
     left_before_the_set_was_opened();
     shut_until_admitted_again();
