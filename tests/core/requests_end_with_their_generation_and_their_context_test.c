@@ -14,10 +14,10 @@
 
 static rg__engine *engine;
 static int open_comms;
-static rg_status answer; /* of test; RG_IN_PROGRESS: stuck */
-static bool fails_once;  /* answer is that of one operation */
+static rg_status answer;  /* of test; RG_IN_PROGRESS: stuck */
+static bool fails_once;   /* answer is that of one operation */
 static int looks, helped; /* until the peers answer; those of a helper */
-static bool holds;       /* what is given up is used by others still */
+static bool holds;        /* what is given up is used by others still */
 static rg__bell bell;
 
 static rg_status stuck_split(rg__comm *world, const int *ranks, int n,
