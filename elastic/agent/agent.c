@@ -214,9 +214,9 @@ static void follow_slot_broken(rg__slot *s, uint64_t generation,
     if (!rg__view_is_only_announced(a, generation))
         rg__generation_abort(a, generation);
     if (a->is_done) { /* no leader plans any more, and this agent ends soon */
-        rg__beat_abort(a, generation);
+        rg__beat_abort(a, generation, NULL);
     } else if (host == NULL) {
-        rg__publish_reason(a, generation, s, false, why);
+        rg__publish_reason(a, generation, s, why);
     } else {
         rg__beat_link_broke(a, host->id);
         rg__publish_broken_link(a, generation, s, host->name, why);
@@ -239,11 +239,10 @@ static void follow_slot_lost(rg__slot *s, const char *why)
     rg__mpirun_rank_ended(s); /* its reason is the launch's, too */
     if (rg__view_has_place(decided, s)) {
         rg__generation_abort(a, decided->generation);
-        rg__beat_abort(a, decided->generation);
-        rg__publish_reason(a, decided->generation, s, true, why);
+        rg__publish_death(a, decided->generation, s, why);
         dump_if_late(a, decided->generation, why);
     } else if (rg__view_has_place(rg__view_newest(a), s)) {
-        rg__publish_reason(a, a->view.cur.generation, s, true, why);
+        rg__publish_death(a, a->view.cur.generation, s, why);
     }
 }
 
@@ -273,7 +272,7 @@ static void follow_slot_stood(rg__slot *s, bool is_at_door, uint64_t registered)
 static void follow_world_over(rg__agent *a, uint64_t generation)
 {
     rg__generation_abort(a, generation);
-    rg__beat_abort(a, generation);
+    rg__beat_abort(a, generation, NULL);
 }
 
 /* A caller's first frame. */
@@ -309,7 +308,7 @@ static void follow_host_aborted(rg__agent *a, uint64_t generation)
     rg__generation_abort(a, generation);
     rg__suspect_told(a, generation);
     if (rg__view_i_lead(a))
-        rg__beat_abort(a, generation);
+        rg__beat_abort(a, generation, NULL);
 }
 
 static void follow_host_missed(rg__agent *a)
@@ -324,7 +323,7 @@ static void follow_no_etcd_changed(rg__agent *a)
 
 static void follow_ended_for(rg__agent *a, uint64_t generation, const char *why)
 {
-    rg__publish_reason(a, generation, NULL, false, why);
+    rg__publish_reason(a, generation, NULL, why);
 }
 
 static void follow_fetched(rg__agent *a)
@@ -340,7 +339,7 @@ static void follow_copy_broken(rg__agent *a, uint64_t generation,
     if (host != NULL)
         rg__publish_broken_link(a, generation, NULL, host, why);
     else
-        rg__publish_reason(a, generation, NULL, false, why);
+        rg__publish_reason(a, generation, NULL, why);
 }
 
 static void follow_done(rg__agent *a)
@@ -393,6 +392,7 @@ const rg__events rg__agent_events = {
     .agent_asked = follow_agent_asked,
     .beats_sent = follow_beats_sent,
     .host_acked = rg__ack_hear,
+    .host_told_death = rg__death_hear,
     .host_offers = rg__offer_hear,
     .offered = follow_offered,
     .host_aborted = follow_host_aborted,

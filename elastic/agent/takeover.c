@@ -212,7 +212,7 @@ static void judge_proposal(rg__agent *a, const rg__proposal *p)
         return;
     snprintf(text, sizeof text, "%.40s: its agent died while it prepared",
              a->params->host);
-    rg__publish_reason(a, p->generation, &a->slot[0], false, text);
+    rg__publish_reason(a, p->generation, &a->slot[0], text);
 }
 
 static bool was_told(rg__agent *a, uint64_t generation)
@@ -281,7 +281,7 @@ static void end_what_was_left(rg__agent *a)
     rg__generation_abort(a, p->generation);
     snprintf(text, sizeof text, "%.40s: its agent died before it said why",
              a->params->host);
-    rg__publish_reason(a, p->generation, &a->slot[i], false, text);
+    rg__publish_reason(a, p->generation, &a->slot[i], text);
 }
 
 void rg__resume_view(rg__agent *a)

@@ -48,7 +48,7 @@ static void add_reason(rg__agent *a)
 {
     is_mirrored(a);
     a->publication->publishing = (rg__etcd_req *)a; /* one is on its way */
-    rg__publish_reason(a, 1, NULL, false, "a cable was pulled");
+    rg__publish_reason(a, 1, NULL, "a cable was pulled");
     a->publication->publishing = NULL;
 }
 

@@ -2,9 +2,10 @@
  * record. Hosts that are where it is take that up; once all have acked, one txn
  * writes the proposal and its decision. Another proposal of that number is
  * refused, also by the next agent, and an ack of it does not count. An offer
- * that comes to nothing ends the generation that hosts have left for it.
+ * that comes to nothing ends the generation that hosts have left for it. The
+ * death may be another host's, of which etcd knows nothing yet.
  *
- * Covers: offers.c leader.c publish.c view.c snapshot.c */
+ * Covers: offers.c deaths.c leader.c publish.c view.c snapshot.c */
 #include "tests/agent/keys.h"
 
 #include <stdlib.h>
@@ -47,11 +48,11 @@ static void put_cur(etcd_server *server, uint64_t g, rg__gen_phase phase)
     keys_put(server, "all/cur", rg__cur_text(&cur));
 }
 
-static void put_host(etcd_server *server)
+static void put_host(etcd_server *server, bool is_whole)
 {
     rg__slot_record slots[] = {
         {.slot = 0, .start = 1, .pid = 100, .is_alive = true},
-        {.slot = 1, .start = 1, .pid = 101, .is_alive = true}};
+        {.slot = 1, .start = 1, .pid = 101, .is_alive = is_whole}};
     rg__host_record h = {.name = "h1",
                          .id = 1,
                          .seq = 1,
@@ -73,7 +74,7 @@ static void put_world(etcd_server *server)
     etcd_server_delete(server, GEN);
     etcd_server_delete(server, LINE);
     keys_put_meta(server, 1);
-    put_host(server);
+    put_host(server, true);
     keys_put_leader(server, 1);
     put_proposal(server, &p);
     keys_put(server, "all/line/0000000000000001", rg__line_text(&line));
@@ -148,7 +149,7 @@ static void proposal_and_decision_are_one_record(etcd_server *server)
     rg__agent *a = come(&at, server, 1);
     const int64_t before = scene_get(&at.s, KEYS "lead/host/h1").mod_revision;
     at.slot[1].saved.state = SLOT_LOST;
-    rg__publish_reason(a, 1, &at.slot[1], true, "h1.1 died");
+    rg__publish_death(a, 1, &at.slot[1], "h1.1 died");
     WAIT_FOR(&at.s, a->life.offered == 2);
     CHECK(rg__view_is_offered(a, &a->view));
     CHECK(rg__view_is_offered(a, &a->known));
@@ -182,7 +183,7 @@ static void reason_outlives_the_offer(etcd_server *server)
     place at;
     put_world(server);
     rg__agent *a = come(&at, server, 1);
-    rg__publish_reason(a, 1, &at.slot[1], false, "h1.1: too late");
+    rg__publish_reason(a, 1, &at.slot[1], "h1.1: too late");
     WAIT_FOR(&at.s, a->publication->is_held);
     a->leader->away_ns = 1; /* it looks no more */
     etcd_server_delete(server, LEAD);
@@ -195,6 +196,60 @@ static void reason_outlives_the_offer(etcd_server *server)
     go(&at);
 }
 
+static void tell(rg__agent *a, uint64_t from, const char *member,
+                 const char *why)
+{
+    char text[512];
+    rg__reason r = {.generation = 1, .is_death = true};
+    snprintf(r.text, sizeof r.text, "%s", why);
+    char *json = rg__reason_text(&r);
+    snprintf(text, sizeof text, "%s %s", member, json);
+    rg__death_hear(a, from, 1, text, strlen(text));
+    free(json);
+}
+
+/* Its host is not heard by etcd. The leader counts only the process that died,
+ * until etcd shows the death. */
+static void death_elsewhere_is_enough(etcd_server *server)
+{
+    static const char *const garbage[] = {
+        "", "h1.1.1", "h1.1.1 ", " {}", "h1.1.1 {}", "h1.1.1 [\"dead\"]"};
+    place at;
+    put_world(server);
+    keys_put_leader(server, 2);
+    rg__agent *a = come(&at, server, 2);
+    const int64_t before = scene_get(&at.s, KEYS "lead/host/h1").mod_revision;
+    tell(a, 1, "h1.1.2", "another process was in that slot");
+    tell(a, 1, "h2.1.1", "another host has no such slot");
+    tell(a, 3, "h1.1.1", "another host says so");
+    for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++)
+        rg__death_hear(a, 1, 1, garbage[i], strlen(garbage[i]));
+    WAIT_FOR(&at.s, a->leader->deaths == 0);
+    CHECK_EQ((long)a->life.offered, 0);
+    tell(a, 1, "h1.1.1", "h1.1 died");
+    WAIT_FOR(&at.s, a->life.offered == 2);
+    CHECK_EQ(rg__view_newest(a)->size, 1);
+    CHECK_STR(rg__view_newest(a)->cause, "h1.1 died");
+    CHECK(a->leader->acting == NULL);
+    say_ack(a, a->offer.op);
+    CHECK(a->leader->acting != NULL);
+    WAIT_FOR(&at.s, a->leader->acting == NULL);
+    WAIT_FOR(&at.s, mirrored(a->mirror, LINE) != NULL);
+    a->leader->is_known_old = true;
+    rg__leader_look(a); /* etcd still shows it as alive, ... */
+    CHECK(a->leader->acting == NULL);
+    CHECK_EQ(a->leader->deaths, 1);
+    CHECK(scene_get(&at.s, KEYS "lead/host/h1").mod_revision == before);
+    put_host(server, false); /* ... and as dead now */
+    WAIT_FOR(&at.s,
+             mirrored(a->mirror, KEYS "lead/host/h1")->mod_revision > before);
+    a->leader->is_known_old = true;
+    rg__leader_look(a);
+    CHECK_EQ(a->leader->deaths, 0);
+    rg__life_step(a, RG__LIFE_ON_END);
+    go(&at);
+}
+
 /* No ack comes: then it is on record as any proposal, and may be decided by
  * any leader. */
 static void late_offer_goes_on_record(etcd_server *server)
@@ -203,7 +258,7 @@ static void late_offer_goes_on_record(etcd_server *server)
     put_world(server);
     rg__agent *a = come(&at, server, 1);
     at.slot[1].saved.state = SLOT_LOST;
-    rg__publish_reason(a, 1, &at.slot[1], true, "h1.1 died");
+    rg__publish_death(a, 1, &at.slot[1], "h1.1 died");
     WAIT_FOR(&at.s, a->leader->acting != NULL);
     CHECK_EQ((long)a->life.offered, 2);
     WAIT_FOR(&at.s, a->leader->acting == NULL);
@@ -381,6 +436,7 @@ int main(void)
 {
     etcd_server *server = etcd_server_start();
     proposal_and_decision_are_one_record(server);
+    death_elsewhere_is_enough(server);
     nothing_is_planned_before_its_own_record_is_seen(server);
     reason_outlives_the_offer(server);
     late_offer_goes_on_record(server);

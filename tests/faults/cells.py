@@ -36,6 +36,8 @@ PHASES = {
     # ------------------------------- the last worker dies: a broken change
     "detect": Phase("agent.detect", "agent", "gen1", "death",
                     "its agent has seen the death, and no one else"),
+    "reported": Phase("agent.reported", "agent", "gen1", "death",
+                      "it has told the leader of the death, and not etcd"),
     "propose": Phase("agent.propose", "leader", "gen2", "death",
                      "before anything is said of the next generation"),
     "offered": Phase("agent.offered", "agent", "gen2", "death",
@@ -141,11 +143,11 @@ class Cell(typing.NamedTuple):
 WORKER = ("idle", "allreduce", "copy", "before agree", "after agree",
           "set create", "build", "decided", "restore", "begin", "drained",
           "finish", "fin", "door")
-AGENT = ("detect", "propose", "offered", "prepare", "ack", "decide", "deliver",
-         "join", "source", "sink", "drain", "done", "farewell")
+AGENT = ("detect", "reported", "propose", "offered", "prepare", "ack", "decide",
+         "deliver", "join", "source", "sink", "drain", "done", "farewell")
 HOST = ("door", "idle", "allreduce", "before agree", "after agree", "copy",
-        "set create", "detect", "propose", "build", "decide", "source", "sink",
-        "begin", "drain", "finish", "done")
+        "set create", "detect", "reported", "propose", "build", "decide",
+        "source", "sink", "begin", "drain", "finish", "done")
 CHANGE = ("detect", "propose", "decide", "source", "sink", "drain", "done")
 
 ROWS = (
@@ -159,7 +161,7 @@ ROWS = (
     ("stop", CHANGE, ("propose",), "leader"),
     ("pause", WORKER, ("before agree", "decided"), "follower"),
     ("pause", CHANGE, (), "leader"),
-    ("agent kill", ("idle", *AGENT), ("idle", "ack"), "follower"),
+    ("agent kill", ("idle", *AGENT), ("idle", "reported", "ack"), "follower"),
     ("agent kill", ("idle", *AGENT), ("propose", "done"), "leader"),
     ("supervisor kill", ("idle", "build", "done"), ("idle",), "follower"),
     ("agent stop", ("idle", "propose", "decide", "done"), ("idle",), "leader"),
@@ -179,7 +181,7 @@ ROWS = (
     ("host", HOST, ("allreduce", "after agree", "drain"), "follower"),
     ("host", ("idle", "before agree", "propose", "decide", "source", "done"),
      ("propose", "source"), "leader"),
-    ("power", ("idle", "before agree", "build", "done"), ("idle",),
+    ("power", ("idle", "before agree", "reported", "build", "done"), ("idle",),
      "follower"),
     ("power", ("idle", "propose", "decide"), ("idle",), "leader"),
     ("reset", ("idle", "allreduce", "copy", "before agree", "after agree",
@@ -192,7 +194,8 @@ ROWS = (
                      "done"), ("idle", "propose", "source", "done"),
      "follower"),
     ("etcd cut", ("idle", "propose", "decide"), (), "leader"),
-    ("etcd cut", ("idle", "build", "ack", "join"), ("idle",), "follower"),
+    ("etcd cut", ("idle", "reported", "build", "ack", "join"),
+     ("idle", "reported"), "follower"),
     ("etcd away", ("idle", "detect", "propose", "decide", "done"), ("detect",),
      "follower"),
 )

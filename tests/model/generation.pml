@@ -139,7 +139,13 @@ byte lost;          /* absent hosts that the leader goes on without */
 #define of_lost    ((has(lost, 0) -> HM0 : 0) | (has(lost, 1) -> HM1 : 0))
 #if OFFERS
 byte knows;        /* dead workers that are not published, but the leader was told */
+#ifdef MUT_ANY_START
+#define counted    (alive & ~of_lost & ~knows & ~(has(knows, 1) -> 4 : 0))
+#define shown(m)   (m)
+#else
 #define counted    (alive & ~of_lost & ~knows)
+#define shown(m)   ((m) & alive)
+#endif
 #else
 #define counted    (alive & ~of_lost)
 #endif
@@ -607,14 +613,15 @@ inline make_plan(h)
 }
 
 #if OFFERS
-/* A leader knows of deaths that no host has published yet; whoever it knows
- * them from will. So it says what it will propose before it is on record, and
+/* A leader knows of deaths that no host has published yet: of its own host, and
+ * of those that told it; they stay true, and whoever it knows them from will
+ * publish them. So it says what it will propose before it is on record, and
  * hosts take it up. */
-#define of_here                                                               \
-    ((is_here(0) -> HM0 : 0) | (is_here(NH - 1) -> local(NH - 1) : 0))
-#define is_ending(g)                                                          \
-    (broken(g) || (members[g] & marked & of_here) != 0 || is_said(leader, g))
-#define offered      ((members[cur] | door) & placeable & ~(marked & of_here))
+#define can_hear(h)                                                           \
+    (phase < DONE && begun && is_here(h) && is_here(leader) &&                \
+     (marked & alive & local(h) & ~knows) != 0)
+#define is_ending(g) (broken(g) || is_said(leader, g))
+#define offered      ((members[cur] | door) & placeable)
 #define is_any_fin(g) (fin[0] == (g) || fin[NH - 1] == (g))
 #define can_offer(h)                                                          \
     (plan[h] == P_NONE && leader == (h) && is_here(h) && phase == DECIDED &&  \
@@ -635,7 +642,6 @@ inline make_offer(h)
     :: else -> break
     od;
     plan_op[h] = x;
-    knows = marked & alive & of_here;
     printf("host %d offers g%d members %d as %d\n", h, cur + 1, plan_arg[h], x)
 }
 
@@ -1073,6 +1079,10 @@ inline kill_agent(h)
 {
     kills--;
     forget_said(h);
+    if
+    :: leader == h -> forget_known()
+    :: else
+    fi;
     agents[h]++;
     adopts[h] = 1;
     seen[h] = 0;
@@ -1148,6 +1158,8 @@ end:
         printf("host %d acks offer %d of g%d with commits %d and %d\n", h,
                took_op[h], took[h], ack_id[h * 2], ack_id[h * 2 + 1])
     }
+    /* the leader's own host, or a datagram to it */
+    :: d_step { can_hear(h) -> knows = knows | (marked & alive & local(h)) }
     :: d_step { can_offer(h) -> make_offer(h) }
     :: d_step { can_settle(h) -> settle(h) }
 #if AK > 0
@@ -1196,7 +1208,7 @@ end:
                 fi;
                 alive = alive & ~bit_of(i);
 #if OFFERS
-                knows = knows & alive;
+                knows = shown(knows);
 #endif
                 door = door & ~bit_of(i);
                 printf("host %d publishes: worker %d dead, reason in g%d\n",

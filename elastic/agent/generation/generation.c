@@ -420,7 +420,7 @@ static void say_unrecorded(rg__agent *a, uint64_t generation, const char *host)
     snprintf(why, sizeof why,
              "host %s has not had etcd record the first commit", host);
     rg__suspect_spoke(a, generation);
-    rg__publish_reason(a, generation, NULL, false, why);
+    rg__publish_reason(a, generation, NULL, why);
 }
 
 /* A worker that came too late for the first world, and too early to join. */
@@ -625,7 +625,7 @@ static void end_once(rg__agent *a, uint64_t generation, const char *what)
         return;
     a->offer.ended = generation;
     snprintf(why, sizeof why, "host %.63s %s", a->params->host, what);
-    rg__publish_reason(a, generation, NULL, false, why);
+    rg__publish_reason(a, generation, NULL, why);
 }
 
 static void refuse(rg__agent *a)
@@ -721,6 +721,7 @@ void rg__generation_destroy(rg__agent *a)
     }
     if (a->leader != NULL) {
         rg__timer_destroy(a->leader->look_timer);
+        rg__deaths_forget(a);
         rg__plan_clock_reset(&a->leader->clock);
     }
     rg__offer_drop(a);

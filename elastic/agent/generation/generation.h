@@ -75,13 +75,21 @@ void rg__publish_name_conflict(rg__agent *a, bool is_alive);
 void rg__publish_fill(const rg__agent *a,
                       rg__host_record *host); /* slot: room */
 void rg__publish_reason(rg__agent *a, uint64_t generation, const rg__slot *s,
-                        bool is_death, const char *text);
+                        const char *text);
+/* Of a worker that died. Other hosts hear of it first: the leader plans from
+ * that. */
+void rg__publish_death(rg__agent *a, uint64_t generation, const rg__slot *s,
+                       const char *text);
 /* The same of a connection between this host and another that broke. */
 void rg__publish_broken_link(rg__agent *a, uint64_t generation,
                              const rg__slot *s, const char *host,
                              const char *text);
 /* One is in etcd, or on its way there from here. */
 bool rg__publish_knows_reason(const rg__agent *a, uint64_t generation);
+
+/* deaths.c: what another host tells the leader. */
+void rg__death_hear(rg__agent *a, uint64_t host, uint64_t generation,
+                    const char *text, size_t bytes);
 
 /* ack.c */
 /* This host acks the proposal. */

@@ -33,10 +33,19 @@ struct rg__publication {
     int64_t namesake_revision;
 };
 
+/* A death on another host, which the mirror does not show yet. */
+typedef struct rg__told_death {
+    uint64_t host, generation;
+    char *member;       /* owned; */
+    const char *reason; /* behind it in the same memory */
+} rg__told_death;
+
 struct rg__leader {
     rg__mirror *whole;     /* of all keys of the job, while this agent leads */
     bool is_known_old;     /* the mirror has moved on */
     uint64_t read_next_ns; /* not before */
+    rg__told_death *death;
+    int deaths;
     rg__etcd_req *acting;
     int64_t acted_on; /* revision of `known` then */
     uint64_t away_ns; /* since when etcd is away, as we were told; 0: it is
@@ -50,6 +59,11 @@ struct rg__leader {
 };
 
 void rg__publish_now(void *agent_arg); /* that timer's */
+/* Look when it is time: what the leader has read is old. */
+void rg__leader_has_news(rg__agent *a);
+/* Over what the leader has read. */
+void rg__deaths_lay(rg__agent *a);
+void rg__deaths_forget(rg__agent *a);
 
 struct rg__acks {
     char *ack;       /* ours, until the generation is decided; or NULL */

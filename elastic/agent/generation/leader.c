@@ -483,7 +483,7 @@ static void act(rg__agent *a, const rg__plan *plan)
     say_awaited(a, plan);
     if (plan->ends != 0 && !rg__suspect_has_spoken(a, plan->ends)) {
         rg__suspect_spoke(a, plan->ends);
-        rg__publish_reason(a, plan->ends, NULL, false, plan->cause);
+        rg__publish_reason(a, plan->ends, NULL, plan->cause);
     }
     if (left_ns != 0)
         rg__timer_set(a->leader->look_timer, left_ns);
@@ -506,6 +506,7 @@ static void read_known(rg__agent *a)
     if (rg__view_read(a, a->leader->whole, &a->known) == RG_OK)
         rg__suspect_note(a, &a->known);
     rg__publish_lay(a);
+    rg__deaths_lay(a);
     a->leader->is_known_old = false;
     a->leader->read_next_ns = rg__now_ns() + 2 * (rg__now_ns() - begin);
     rg__beat_follow(a);
@@ -597,18 +598,21 @@ void rg__leader_look(void *agent_arg)
     follow_offer(a);
 }
 
-static void on_whole(void *arg, int64_t revision, bool wiped)
+void rg__leader_has_news(rg__agent *a)
 {
-    rg__agent *a = arg;
-    (void)revision;
-    if (wiped)
-        return; /* the narrow mirror says so too, and ends the agent */
     a->leader->is_known_old = true;
     const uint64_t now = rg__now_ns();
     if (now >= a->leader->read_next_ns)
         rg__leader_look(a);
     else
         rg__timer_set(a->leader->look_timer, a->leader->read_next_ns - now);
+}
+
+static void on_whole(void *arg, int64_t revision, bool wiped)
+{
+    (void)revision;
+    if (!wiped) /* else the narrow mirror says so too, and ends the agent */
+        rg__leader_has_news(arg);
 }
 
 /* A leader sees all keys of the job; an agent that no longer leads drops
@@ -623,6 +627,7 @@ static void see_the_whole(rg__agent *a)
     if (a->leader->whole != NULL) {
         rg__mirror_destroy(a->leader->whole);
         a->leader->whole = NULL;
+        rg__deaths_forget(a);
         rg__snapshot_free(&a->known);
         rg__acks_mind(a);
         return;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "sdk/base/clock.h"
+#include "sdk/base/failpoint.h"
 
 #define BEHIND_NS (10 * RG__MS) /* a decision: workers step first */
 
@@ -259,15 +260,19 @@ void rg__publish_if_held(rg__agent *a)
         rg__timer_set(a->publication->timer, BEHIND_NS);
 }
 
-/* Not in a first world, of which nothing counts before all hosts have spoken;
- * nor when etcd was away, since it hears of all hosts at once when it is back.
+/* When etcd was away, it hears of all hosts at once when it is back. */
+static bool is_etcd_up_to_date(const rg__agent *a)
+{
+    return !a->publication->was_away && rg__etcd_is_sound(a->etcd);
+}
+
+/* Not in a first world, of which nothing counts before all hosts have spoken.
  * But what an offer was made of goes on counting. */
 static bool may_lay(const rg__agent *a)
 {
     return rg__snapshot_host(&a->known, a->id) != NULL &&
            !a->departure.is_leaving && a->known.begun != 0 &&
-           (a->publication->is_counted ||
-            (!a->publication->was_away && rg__etcd_is_sound(a->etcd)));
+           (a->publication->is_counted || is_etcd_up_to_date(a));
 }
 
 void rg__publish_lay(rg__agent *a)
@@ -369,12 +374,28 @@ static rg__reason *add_reason(rg__agent *a, uint64_t generation,
 }
 
 void rg__publish_reason(rg__agent *a, uint64_t generation, const rg__slot *s,
-                        bool is_death, const char *text)
+                        const char *text)
 {
+    if (add_reason(a, generation, s, text) != NULL)
+        rg__publish(a);
+}
+
+/* The leader is told why, unless etcd has to hear of more first. */
+void rg__publish_death(rg__agent *a, uint64_t generation, const rg__slot *s,
+                       const char *text)
+{
+    char *said = NULL;
     rg__reason *r = add_reason(a, generation, s, text);
     if (r == NULL)
         return;
-    r->is_death = r->is_death || is_death;
+    r->is_death = true;
+    char *reason = is_etcd_up_to_date(a) ? rg__reason_text(r) : NULL;
+    if (reason != NULL && asprintf(&said, "%s %s", r->member, reason) < 0)
+        said = NULL;
+    rg__beat_abort(a, generation, said);
+    rg__failpoint("agent.reported", -1, 0, generation);
+    free(reason);
+    free(said);
     rg__publish(a);
 }
 

@@ -602,16 +602,20 @@ void rg__beat_link_broke(rg__agent *a, uint64_t host)
     rg__beat_ask(a, host);
 }
 
-void rg__beat_abort(rg__agent *a, uint64_t generation)
+void rg__beat_abort(rg__agent *a, uint64_t generation, const char *death)
 {
     const rg__beats *b = a->beats;
+    rg__beat beat = {.type = RG__BEAT_ABORTED,
+                     .generation = generation,
+                     .text = death,
+                     .text_bytes = death != NULL ? strlen(death) : 0};
     if (b == NULL)
         return;
     for (int i = 0; i < b->peers; i++) {
         const rg__peer *one = b->peer[i];
         if (one->is_target || one->is_expected ||
             (rg__view_i_lead(a) && one->is_known))
-            send_to(a, b->sock, one, RG__BEAT_ABORTED, generation);
+            send_beat(a, b->sock, one, &beat);
     }
 }
 
@@ -696,6 +700,9 @@ static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
         break;
     case RG__BEAT_ABORTED:
         on_aborted(a, from, beat->generation);
+        if (beat->is_etcd_up && beat->text_bytes > 0)
+            a->on->host_told_death(a, from->id, beat->generation, beat->text,
+                                   beat->text_bytes);
         break;
     case RG__BEAT_ACK:
         if (beat->is_etcd_up)

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #define MAGIC   UINT32_C(0x74616562) /* "beat" */
-#define VERSION 5
+#define VERSION 6
 #define ETCD_UP 1
 #define DECIDED 2
-#define LABEL   "regroup beat 5"
+#define LABEL   "regroup beat 6"
 
 typedef struct layout {
     uint32_t magic;
@@ -43,9 +43,9 @@ size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat)
 static bool is_length(uint16_t type, size_t n)
 {
     const bool is_probe = type == RG__BEAT_PROBE || type == RG__BEAT_HERE;
-    const size_t most = is_probe               ? RG__BEAT_PROBE_MAX
-                        : type >= RG__BEAT_ACK ? RG__BEAT_MAX
-                                               : RG__BEAT_BYTES;
+    const size_t most = is_probe                   ? RG__BEAT_PROBE_MAX
+                        : type >= RG__BEAT_ABORTED ? RG__BEAT_MAX
+                                                   : RG__BEAT_BYTES;
     return n >= RG__BEAT_BYTES && n <= most;
 }
 

@@ -14,7 +14,8 @@ typedef enum rg__beat_type {
     RG__BEAT = 1,     /* I live */
     RG__BEAT_PROBE,   /* answer with HERE */
     RG__BEAT_HERE,    /* the answer */
-    RG__BEAT_ABORTED, /* this generation is aborted: leave it */
+    RG__BEAT_ABORTED, /* this generation is aborted: leave it; to the leader:
+                         text is which member died, a space, and why */
     RG__BEAT_ACK,     /* to the leader: text is my ack of this generation */
     RG__BEAT_OFFER    /* from the leader: text is what I am to propose as this
                          generation */
@@ -32,15 +33,14 @@ typedef struct rg__beat {
                             all hosts */
     uint64_t since_ns;   /* BEAT: the one before it was sent to the receiver so
                             long ago; 0: this is the first */
-    const char
-        *text; /* ACK, OFFER: JSON, not terminated; PROBE and HERE: nothing,
-                            as long as it must be for a packet of a size */
-    size_t text_bytes; /* borrowed; others: 0 */
+    const char *text;    /* ABORTED, ACK, OFFER: not terminated; PROBE and HERE:
+                  nothing, as long as it must be for a packet of a size */
+    size_t text_bytes;   /* borrowed; others: 0 */
 } rg__beat;
 
 #define RG__BEAT_BYTES     (56 + RG__MAC_BYTES)
 #define RG__BEAT_PROBE_MAX 9000  /* packets of any network */
-#define RG__BEAT_TEXT_MAX  32768 /* of an ACK or OFFER */
+#define RG__BEAT_TEXT_MAX  32768 /* of an ABORTED, ACK or OFFER */
 #define RG__BEAT_MAX       (RG__BEAT_BYTES + RG__BEAT_TEXT_MAX)
 
 /* Needs room for RG__BEAT_BYTES and the text; says how much of it is used. */
