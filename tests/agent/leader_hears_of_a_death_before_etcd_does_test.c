@@ -1,6 +1,7 @@
-/* The agent of a worker that died tells the leader which one, and why, before
- * etcd has it; but only that the generation is aborted, while etcd has more to
- * hear from it.
+/* The agent of a worker that died tells the leader which one, and why, and
+ * publishes it a little later, since the leader needs etcd first. But while etcd
+ * has more to hear from it, it tells only that the generation is aborted, and
+ * publishes the death at once. The same where no leader can be told.
  *
  * Covers: publish.c beat.c beat_wire.c */
 #include "tests/agent/agents.h"
@@ -70,6 +71,12 @@ static bool is_aborted(void *arg)
     return aborts > 0;
 }
 
+static bool is_published(void *arg)
+{
+    const rg__agent *a = arg;
+    return !a->publication->is_held;
+}
+
 /* What the leader hears of the death of that start. */
 static const char *hear(rg__agent *a, uint32_t start)
 {
@@ -92,13 +99,21 @@ int main(void)
     rg__agent *a = begin(loop, 0), *leader = begin(loop, 1);
     rg__beat_follow(a);
     rg__beat_follow(leader);
+    a->publication->has_published = true;
     const char *said = hear(a, 1);
+    CHECK(a->publication->is_held);
+    loop_until(loop, is_published, a);
     CHECK(strncmp(said, "h1.3.1 {", strlen("h1.3.1 {")) == 0);
     CHECK(strstr(said, "killed by signal 9") != NULL);
     a->publication->was_away = true;
     CHECK_STR(hear(a, 2), "");
+    CHECK(!a->publication->is_held);
     a->publication->was_away = false;
     CHECK(strncmp(hear(a, 3), "h1.3.3 {", strlen("h1.3.3 {")) == 0);
+    loop_until(loop, is_published, a);
+    a->view.leader = 0;
+    hear(a, 4);
+    CHECK(!a->publication->is_held);
     end(a);
     end(leader);
     rg__loop_destroy(loop);

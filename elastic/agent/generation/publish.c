@@ -20,6 +20,7 @@
 #include "sdk/base/failpoint.h"
 
 #define BEHIND_NS (10 * RG__MS) /* a decision: workers step first */
+#define TOLD_NS   (20 * RG__MS) /* the leader was: it decides first */
 
 /* All of a launch are gone from here before a slot is free for the next. */
 static void publish_launch(const rg__agent *a, rg__host_record *host)
@@ -220,14 +221,19 @@ static void send_record(rg__agent *a)
     rg__wait_begin(a, RG__WAIT_ETCD, 0, "etcd to take the record of this host");
 }
 
-/* A leader plans from what it knows of its own host. What it offers because of
- * that is the first that etcd hears: a txn for the record alone would hold it
- * up. Whatever becomes of the offer, the record follows. */
+/* A leader plans from what it knows of its own host, and from deaths that it is
+ * told. What it offers because of that is the first that etcd hears: a txn for
+ * the record alone would hold it up. Whatever becomes of the offer, the record
+ * follows. */
+static bool may_wait(const rg__agent *a)
+{
+    return a->publication->has_published && !a->departure.is_leaving &&
+           !rg__life_is_ending(a);
+}
+
 static bool does_leader_look_first(const rg__agent *a)
 {
-    return rg__leader_sees_all(a) && rg__view_i_lead(a) &&
-           a->publication->has_published && !a->departure.is_leaving &&
-           !rg__life_is_ending(a);
+    return rg__leader_sees_all(a) && rg__view_i_lead(a) && may_wait(a);
 }
 
 void rg__publish(rg__agent *a)
@@ -235,19 +241,18 @@ void rg__publish(rg__agent *a)
     a->publication->is_dirty = true;
     if (does_leader_look_first(a))
         rg__timer_set(a->publication->timer, 0);
-    else
+    else if (!a->publication->is_held || !may_wait(a))
         send_record(a);
 }
 
 void rg__publish_now(void *agent_arg)
 {
     rg__agent *a = agent_arg;
-    const bool looks_first = does_leader_look_first(a);
-    if (looks_first) {
+    if (does_leader_look_first(a)) {
         a->leader->is_known_old = true;
         rg__leader_look(a);
     }
-    a->publication->is_held = looks_first && rg__view_is_offered(a, &a->view);
+    a->publication->is_held = may_wait(a) && rg__view_is_offered(a, &a->view);
     a->publication->is_counted |= a->publication->is_held;
     if (!a->publication->is_held)
         send_record(a);
@@ -392,10 +397,14 @@ void rg__publish_death(rg__agent *a, uint64_t generation, const rg__slot *s,
     char *reason = is_etcd_up_to_date(a) ? rg__reason_text(r) : NULL;
     if (reason != NULL && asprintf(&said, "%s %s", r->member, reason) < 0)
         said = NULL;
-    rg__beat_abort(a, generation, said);
+    const bool is_told =
+        rg__beat_abort(a, generation, said) && said != NULL && may_wait(a);
     rg__failpoint("agent.reported", -1, 0, generation);
     free(reason);
     free(said);
+    if (is_told && !a->publication->is_held)
+        rg__timer_set(a->publication->timer, TOLD_NS);
+    a->publication->is_held |= is_told;
     rg__publish(a);
 }
 

@@ -602,21 +602,23 @@ void rg__beat_link_broke(rg__agent *a, uint64_t host)
     rg__beat_ask(a, host);
 }
 
-void rg__beat_abort(rg__agent *a, uint64_t generation, const char *death)
+bool rg__beat_abort(rg__agent *a, uint64_t generation, const char *death)
 {
     const rg__beats *b = a->beats;
     rg__beat beat = {.type = RG__BEAT_ABORTED,
                      .generation = generation,
                      .text = death,
                      .text_bytes = death != NULL ? strlen(death) : 0};
-    if (b == NULL)
-        return;
-    for (int i = 0; i < b->peers; i++) {
+    bool is_told = false;
+    for (int i = 0; i < rg__beat_peers(a); i++) {
         const rg__peer *one = b->peer[i];
-        if (one->is_target || one->is_expected ||
-            (rg__view_i_lead(a) && one->is_known))
-            send_beat(a, b->sock, one, &beat);
+        if (!one->is_target && !one->is_expected &&
+            !(rg__view_i_lead(a) && one->is_known))
+            continue;
+        send_beat(a, b->sock, one, &beat);
+        is_told |= one->id == a->view.leader;
     }
+    return is_told;
 }
 
 bool rg__beat_has_name_conflict(const rg__agent *a)

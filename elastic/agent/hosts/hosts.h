@@ -50,8 +50,9 @@ void rg__beat_follow(
     rg__agent *a); /* the view or what the leader knows changed */
 /* A generation is aborted for a certain reason: neighbours and the leader,
  * which tells all hosts, need not wait for etcd. death: which member, and why;
- * NULL: it was another host's, or etcd is to hear of it first. */
-void rg__beat_abort(rg__agent *a, uint64_t generation, const char *death);
+ * NULL: it was another host's, or etcd is to hear of it first. true: the leader
+ * is told. */
+bool rg__beat_abort(rg__agent *a, uint64_t generation, const char *death);
 /* Send a probe to every known peer, now and with every beat until it answers.
  */
 void rg__beat_probe_all(rg__agent *a, uint64_t round_ns);
