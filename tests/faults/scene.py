@@ -171,7 +171,8 @@ class Scene:
     def set_off(self):
         after = self.phase.after
         if after == "death":
-            host = self.role if self.cell.phase == "detect" else self.last
+            is_its = self.cell.phase in ("detect", "reported")
+            host = self.role if is_its else self.last
             rank = self.slots * int(host[1:]) - 1
             if rank == self.rank and self.slots > 1:
                 rank -= 1
