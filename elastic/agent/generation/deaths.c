@@ -20,8 +20,8 @@ static bool is_living(const rg__host_record *host, const rg__slot_record *slot,
            strcmp(name, death->member) == 0;
 }
 
-/* false: the mirror shows it, or it is garbage. The record is read from there again the next
- * time. */
+/* false: the mirror shows it, or it is garbage. The next reading takes the
+ * record from there again. */
 static bool lay(rg__snapshot *known, const rg__told_death *death)
 {
     for (int i = 0; i < known->hosts; i++) {
