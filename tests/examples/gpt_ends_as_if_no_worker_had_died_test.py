@@ -11,7 +11,7 @@ import re
 from example import alone, program
 from house import Job, claim, main
 
-STEPS, BATCH = 60, 6
+STEPS, BATCH = 40, 6
 
 
 def final(text):
@@ -41,7 +41,7 @@ def test():
     claim(curve[-1] < 0.7 * curve[0] < 4, f"losses are {curve}")
     for every, script in (
             (1, "coll.start:rank1:step20:gen1:kill,"
-                "commit.copy:rank0:step40:start1:kill"),
+                "commit.copy:rank0:step35:start1:kill"),
             (7, "step_end:rank0:step31:gen1:kill")):
         found, losses = run(["--min", "1", "--max", "3"], STEPS, BATCH, every,
                             env={"REGROUP_FAILPOINT": script})

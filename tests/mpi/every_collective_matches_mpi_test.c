@@ -391,12 +391,17 @@ static void alltoallv(scene *s)
 /* ------------------------------------------------------------------ scenes */
 
 /* A large one takes long, and has no other way for each op; nor has one of many
- * members. */
+ * members, where ways differ between types that MPI has, that it has not, and
+ * the halves, which are rounded once. */
 static int is_worth_it(const scene *s, rg_type type, rg_op op)
 {
     const int is_one_of_two = op == RG_AVG || op == RG_BOR;
+    const int is_of_its_kind = type == RG_U8 || type == RG_I64 ||
+                               type == RG_F16 || type == RG_F32 ||
+                               type == RG_BOOL;
     return rg_op_has(op, type) && (s->count < LARGE || is_one_of_two) &&
-           (s->n <= FEW || is_one_of_two || op == RG_SUM);
+           (s->n <= FEW ||
+            (is_of_its_kind && (is_one_of_two || op == RG_SUM)));
 }
 
 /* Every member; of many the first, the last and one that changes. */

@@ -5,7 +5,7 @@
 
 #include "sdk/base/unseen.h"
 
-#define MOST ((uint64_t)150000) /* elements from one to another: many chunks */
+#define MOST ((uint64_t)110000) /* elements from one to another: many chunks */
 #define EVEN (MOST / 2 - 1)
 
 typedef struct place {

@@ -37,7 +37,7 @@ static void all(world *w, void *arg)
         differ(&p, k % w->n, (parts_kind)k, (parts_kind)k, 1);
         differ(&p, (k + 1) % w->n, (parts_kind)k, (parts_kind)other, 0);
         agree(&p, (parts_kind)k);
-        differ(&p, w->n - 1, (parts_kind)k, (parts_kind)k, 70000);
+        differ(&p, w->n - 1, (parts_kind)k, (parts_kind)k, 50000);
         agree(&p, (parts_kind)k);
     }
     parts_destroy(&p);

@@ -6,7 +6,7 @@ import sys
 
 from house import Job, claim, fault_free, main, trainer
 
-TRAIN = ("--steps", 60, "--step-ms", 2, "--bytes", 300000)
+TRAIN = ("--steps", 30, "--step-ms", 2, "--bytes", 300000)
 LARGE = ("--coll-bytes", 1 << 20)  # more than one piece of work
 STEPS = [
     "coll.start:rank1:gen1:start1:kill",
