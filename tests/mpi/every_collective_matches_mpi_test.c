@@ -400,8 +400,7 @@ static int is_worth_it(const scene *s, rg_type type, rg_op op)
                                type == RG_F16 || type == RG_F32 ||
                                type == RG_BOOL;
     return rg_op_has(op, type) && (s->count < LARGE || is_one_of_two) &&
-           (s->n <= FEW ||
-            (is_of_its_kind && (is_one_of_two || op == RG_SUM)));
+           (s->n <= FEW || (is_of_its_kind && (is_one_of_two || op == RG_SUM)));
 }
 
 /* Every member; of many the first, the last and one that changes. */
