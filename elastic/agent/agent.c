@@ -414,9 +414,7 @@ static rg_status make_timers(rg__agent *a)
 {
     a->sockets.resend = rg__timer_create(a->loop, rg__workers_resend, a);
     a->owed.timer = rg__timer_create(a->loop, rg__job_pay, a);
-    return a->sockets.resend != NULL && a->owed.timer != NULL
-               ? RG_OK
-               : rg__fail(RG_ERR_MEMORY, "no memory for timers");
+    return rg__agent_made(a->sockets.resend != NULL && a->owed.timer != NULL);
 }
 
 typedef rg_status (*make_fn)(rg__agent *a);

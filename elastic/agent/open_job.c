@@ -45,9 +45,7 @@ rg_status rg__open_names(rg__agent *a)
     if (asprintf(&a->prefix, "/regroup/v1/%s/", a->params->job) < 0)
         a->prefix = NULL;
     a->prefix_end = a->prefix != NULL ? rg__prefix_end(a->prefix) : NULL;
-    return a->prefix_end != NULL
-               ? RG_OK
-               : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    return rg__agent_made(a->prefix_end != NULL);
 }
 
 /* ----------------------------------------------------------- lease and keys */
@@ -81,11 +79,10 @@ static void mirror_keys(rg__agent *a)
     if (asprintf(&all, "%sall/", a->prefix) < 0)
         all = NULL;
     char *end = all != NULL ? rg__prefix_end(all) : NULL;
-    const rg_status st =
-        meta != NULL && end != NULL
-            ? rg__mirror_create(a->etcd, all, end, meta, on_mirror, a,
-                                &a->mirror)
-            : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    const rg_status st = meta != NULL && end != NULL
+                             ? rg__mirror_create(a->etcd, all, end, meta,
+                                                 on_mirror, a, &a->mirror)
+                             : rg__agent_made(false);
     free(meta);
     free(all);
     free(end);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 
@@ -31,8 +32,8 @@
 typedef enum stage { WAITING, SENT, PAUSED, REFUSED } stage;
 
 struct rg__etcd_req {
-    rg__etcd *etcd;
     rg__etcd_req *next;
+    rg__etcd *etcd;
     const rg__call *call;
     void *arg;
     char *body;
@@ -78,19 +79,13 @@ uint64_t rg__etcd_backoff_ns(int failures)
 
 static void add_to_list(rg__etcd_req *req)
 {
-    rg__etcd_req **at = &req->etcd->reqs;
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = req;
+    rg__chain_append(&req->etcd->reqs, req);
     rg__etcd_asked(req->etcd);
 }
 
 static void take_out(rg__etcd_req *req)
 {
-    rg__etcd_req **at = &req->etcd->reqs;
-    while (*at != req)
-        at = &(*at)->next;
-    *at = req->next;
+    rg__chain_remove(&req->etcd->reqs, req);
     if (req->etcd->reqs == NULL)
         rg__etcd_idle(req->etcd);
 }

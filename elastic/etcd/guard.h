@@ -31,8 +31,8 @@ typedef struct rg__guard {
 } rg__guard;
 
 struct rg__mirror {
-    rg__etcd *etcd;
     rg__mirror *next;
+    rg__etcd *etcd;
     char *key, *range_end, *meta_key;
     rg__mirror_fn fn;
     void *arg;

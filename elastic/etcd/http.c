@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -24,8 +25,8 @@
 #define ETAG_MAX         128
 
 struct rg__transfer {
-    rg__http *http;
     rg__transfer *next; /* in the order of their start */
+    rg__http *http;
     CURL *easy;
     struct curl_slist *headers;
     char *body;
@@ -64,20 +65,9 @@ static void free_transfer(rg__transfer *t)
     free(t);
 }
 
-static void append(rg__transfer *t)
-{
-    rg__transfer **at = &t->http->transfers;
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = t;
-}
-
 static void take_out(rg__transfer *t)
 {
-    rg__transfer **at = &t->http->transfers;
-    while (*at != t)
-        at = &(*at)->next;
-    *at = t->next;
+    rg__chain_remove(&t->http->transfers, t);
     t->next = NULL;
 }
 
@@ -254,7 +244,7 @@ static rg_status start(rg__transfer *t, bool is_whole, const char *url,
         return rg__fail(RG_ERR_SYSTEM, "a request to %s can't be started: %s",
                         url, curl_multi_strerror(rc));
     }
-    append(t);
+    rg__chain_append(&t->http->transfers, t);
     *transfer_p = t;
     return RG_OK;
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "elastic/etcd/body.h"
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -22,8 +23,8 @@
 #define NO_MEMORY_AGAIN_MS 100
 
 struct rg__lease {
-    rg__etcd *etcd;
     rg__lease *next;
+    rg__etcd *etcd;
     int64_t id;
     int asked_ttl_s;
     int64_t ttl_s; /* granted, or of the last keepalive; 0: lost */
@@ -211,10 +212,7 @@ int64_t rg__lease_id(const rg__lease *lease)
 
 void rg__lease_forget(rg__lease *lease)
 {
-    rg__lease **at = &lease->etcd->leases;
-    while (*at != lease)
-        at = &(*at)->next;
-    *at = lease->next;
+    rg__chain_remove(&lease->etcd->leases, lease);
     rg__etcd_cancel(lease->req);
     rg__timer_destroy(lease->timer);
     free(lease);

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "elastic/etcd/mirrored.h"
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -307,19 +308,11 @@ rg_status rg__mirror_create(rg__etcd *etcd, const char *key,
     return RG_OK;
 }
 
-static void take_out(rg__mirror *mirror)
-{
-    rg__mirror **at = &mirror->etcd->mirrors;
-    while (*at != mirror)
-        at = &(*at)->next;
-    *at = mirror->next;
-}
-
 void rg__mirror_destroy(rg__mirror *mirror)
 {
     if (mirror == NULL)
         return;
-    take_out(mirror);
+    rg__chain_remove(&mirror->etcd->mirrors, mirror);
     drop_watch(mirror);
     rg__etcd_cancel(mirror->list);
     rg__etcd_cancel(mirror->guard.req);

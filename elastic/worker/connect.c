@@ -102,9 +102,7 @@ static rg_status receive_welcome(rg__worker *w, void *room)
         st = refused(room, 0);
     else
         st = take_welcome(w, room, fds);
-    for (int i = 0; i < RG__SOCK_FDS; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    rg__sock_close_fds(fds);
     return st;
 }
 

@@ -525,9 +525,7 @@ static void read_socket(rg__worker *w, void *room)
         else
             rg__log(RG__ERROR, "worker", "a message of the agent is lost: %s",
                     rg_last_error());
-        for (int i = 0; i < RG__SOCK_FDS; i++)
-            if (fds[i] >= 0)
-                close(fds[i]);
+        rg__sock_close_fds(fds);
     }
 }
 

@@ -3,6 +3,13 @@
 
 #include <stdio.h>
 
+#include "sdk/base/fail.h"
+
+rg_status rg__agent_made(bool is_made)
+{
+    return is_made ? RG_OK : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+}
+
 bool rg__agent_set_why(rg__agent *a, const char *format, va_list args)
 {
     if (rg__life_is_ending(a))

@@ -16,6 +16,8 @@ void rg__agent_leave(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void rg__agent_end_job(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* For what makes an agent: RG_OK, or that there is no memory for it. */
+rg_status rg__agent_made(bool is_made);
 /* False, and nothing is set, when this agent is ending already. */
 bool rg__agent_set_why(rg__agent *a, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/sock.h"
 
@@ -30,10 +31,7 @@ static void keep(rg__slot *s, const void *bytes, size_t n, int fd)
     *m = (rg__message){.fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1,
                        .n = n};
     memcpy(m->bytes, bytes, n);
-    rg__message **end = &s->w.waiting;
-    while (*end != NULL)
-        end = &(*end)->next;
-    *end = m;
+    rg__chain_append(&s->w.waiting, m);
     rg__timer_set(s->a->sockets.resend, RESEND_NS);
 }
 

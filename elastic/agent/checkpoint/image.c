@@ -226,11 +226,10 @@ static bool copy_piece(rg__image *c, const rg__image_piece *p, int vault_slot)
         rg__vault_cell_bytes(c->task->a, b, vault_slot,
                              p->begin - sizeof(rg__cell)) != bytes)
         return false;
-    const size_t from =
-        b->place + rg__vault_stride(b->bytes) * (size_t)vault_slot + p->begin;
+    const off_t from = rg__vault_at(b, vault_slot, p->begin);
     for (size_t done = 0; done < bytes;) {
         const ssize_t n = pread(c->task->a->store->fd, c->memory + p->at + done,
-                                bytes - done, (off_t)(from + done));
+                                bytes - done, from + (off_t)done);
         if (n <= 0)
             return false;
         done += (size_t)n;

@@ -10,6 +10,7 @@
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/reap.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
@@ -53,17 +54,16 @@ rg_status rg__checkpoint_create(rg__agent *a)
 {
     rg__saver *v = calloc(1, sizeof *v);
     if (v == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+        return rg__agent_made(false);
     *v = (rg__saver){.a = a, .pidfd = -1, .sock = -1};
     a->saver = v;
     v->patience = rg__timer_create(a->loop, rg__shares_late, v);
     v->late = rg__timer_create(a->loop, end_late, v);
     v->calm = rg__timer_create(a->loop, rg__last_look, v);
-    if (v->patience == NULL || v->late == NULL || v->calm == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     v->has_next = rg__fdstore_read(a->fdstore, "checkpoint", &v->next,
                                    sizeof v->next) != NULL;
-    return RG_OK;
+    return rg__agent_made(v->patience != NULL && v->late != NULL &&
+                          v->calm != NULL);
 }
 
 const char *rg__saver_dir(const rg__saver *v)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 
 #define PATIENCE_NS (3000 * RG__MS) /* for etcd to answer */
@@ -16,10 +17,7 @@
 
 static void forget(rg__change_ask *c)
 {
-    rg__change_ask **at = &c->a->control->change_asks;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
+    rg__chain_remove(&c->a->control->change_asks, c);
     if (c->talking != NULL)
         rg__etcd_cancel(c->talking);
     rg__timer_destroy(c->patience);

@@ -10,6 +10,7 @@
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/control/scrape.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/dump/dump.h"
@@ -21,6 +22,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -46,10 +48,7 @@ struct rg__asked {
 
 static void forget(rg__asked *q)
 {
-    rg__asked **at = &q->a->control->questions;
-    while (*at != q)
-        at = &(*at)->next;
-    *at = q->next;
+    rg__chain_remove(&q->a->control->questions, q);
     if (q->reading != NULL)
         rg__etcd_cancel(q->reading);
     rg__timer_destroy(q->patience);
@@ -313,9 +312,7 @@ bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
 rg_status rg__control_create(rg__agent *a)
 {
     a->control = calloc(1, sizeof *a->control);
-    return a->control != NULL
-               ? RG_OK
-               : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    return rg__agent_made(a->control != NULL);
 }
 
 void rg__control_destroy(rg__agent *a)

@@ -19,6 +19,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -122,10 +123,7 @@ static void drop(void *client_arg)
 {
     client *c = client_arg;
     rg__agent *a = c->a;
-    client **at = &a->control->scrape->clients;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
+    rg__chain_remove(&a->control->scrape->clients, c);
     rg__loop_close(a->loop, &c->sock);
     rg__timer_destroy(c->patience);
     free(c->answer);

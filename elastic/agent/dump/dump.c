@@ -11,6 +11,7 @@
 
 #include "elastic/agent/base/answer.h"
 #include "elastic/agent/base/view.h"
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
@@ -39,11 +40,7 @@ static json_t *hosts_of(const rg__dump *d)
 
 static void drop(rg__dump *d)
 {
-    rg__dump **at = &d->a->dumping.first;
-    while (*at != NULL && *at != d)
-        at = &(*at)->next;
-    if (*at == d)
-        *at = d->next;
+    rg__chain_remove(&d->a->dumping.first, d);
     rg__gather_end(d->others);
     rg__host_part_drop(d->mine);
     rg__timer_destroy(d->patience);

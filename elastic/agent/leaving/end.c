@@ -453,7 +453,7 @@ void rg__leaving_go_on(rg__agent *a)
         rg__timer_set(a->leaving->step_timer, 0);
 }
 
-static bool make_timers(rg__agent *a, struct rg__leaving *l)
+static rg_status make_timers(rg__agent *a, struct rg__leaving *l)
 {
     l->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
     l->notice_timer = rg__timer_create(a->loop, rg__notice_look, a);
@@ -462,22 +462,20 @@ static bool make_timers(rg__agent *a, struct rg__leaving *l)
     l->term_timer = rg__timer_create(a->loop, rg__slots_hasten, a);
     l->kill_timer = rg__timer_create(a->loop, on_late, a);
     l->end_timer = rg__timer_create(a->loop, on_end_timer, a);
-    return l->drain_timer != NULL && l->notice_timer != NULL &&
-           l->outage_timer != NULL && l->step_timer != NULL &&
-           l->term_timer != NULL && l->kill_timer != NULL &&
-           l->end_timer != NULL;
+    return rg__agent_made(l->drain_timer != NULL && l->notice_timer != NULL &&
+                          l->outage_timer != NULL && l->step_timer != NULL &&
+                          l->term_timer != NULL && l->kill_timer != NULL &&
+                          l->end_timer != NULL);
 }
 
 rg_status rg__leaving_create(rg__agent *a)
 {
     a->leaving = calloc(1, sizeof *a->leaving);
     if (a->leaving == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+        return rg__agent_made(false);
     a->leaving->signal_fd = -1;
     a->leaving->supervisor = a->fdstore != NULL ? getppid() : 0;
-    return make_timers(a, a->leaving)
-               ? RG_OK
-               : rg__fail(RG_ERR_MEMORY, "no memory for timers");
+    return make_timers(a, a->leaving);
 }
 
 void rg__leaving_destroy(rg__agent *a)

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
@@ -114,10 +115,7 @@ void rg__mpirun_done(rg__agent *a)
 
 static void drop_helper(rg__helper *h)
 {
-    rg__helper **at = &h->a->launches->helpers;
-    while (*at != h)
-        at = &(*at)->next;
-    *at = h->next;
+    rg__chain_remove(&h->a->launches->helpers, h);
     rg__loop_close(h->a->loop, &h->pidfd);
     free(h);
 }
@@ -665,7 +663,7 @@ rg_status rg__mpirun_create(rg__agent *a)
 {
     a->launches = calloc(1, sizeof *a->launches);
     if (a->launches == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+        return rg__agent_made(false);
     if (a->params->is_mpi) {
         const rg_status st = rg__command_find_ours(a->launches);
         if (st != RG_OK)
@@ -678,11 +676,10 @@ rg_status rg__mpirun_create(rg__agent *a)
     a->launches->ending = rg__timer_create(a->loop, on_ending, a);
     a->launches->left = rg__timer_create(a->loop, on_left, a);
     a->launches->clients = rg__timer_create(a->loop, rg__clients_look, a);
-    return a->launches->sweep != NULL && a->launches->patience != NULL &&
-                   a->launches->ending != NULL && a->launches->left != NULL &&
-                   a->launches->clients != NULL && rg__hang_create(a)
-               ? RG_OK
-               : rg__fail(RG_ERR_MEMORY, "no memory for timers");
+    return rg__agent_made(
+        a->launches->sweep != NULL && a->launches->patience != NULL &&
+        a->launches->ending != NULL && a->launches->left != NULL &&
+        a->launches->clients != NULL && rg__hang_create(a));
 }
 
 void rg__mpirun_destroy(rg__agent *a)

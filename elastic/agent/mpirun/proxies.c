@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/sock.h"
 
@@ -77,11 +78,7 @@ typedef struct rg__served {
 
 static void drop_served(rg__served *s)
 {
-    rg__served **at = &s->a->launches->served_here;
-    while (*at != NULL && *at != s)
-        at = &(*at)->next;
-    if (*at != NULL)
-        *at = s->next;
+    rg__chain_remove(&s->a->launches->served_here, s);
     rg__timer_destroy(s->later);
     free(s->line);
     free(s);

@@ -12,6 +12,7 @@
  * supervisor holds the pipe's end. */
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/output/spool.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/supervisor/fdstore.h"
 #include "elastic/agent/supervisor/fdrecord.h"
@@ -27,6 +28,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -264,10 +266,7 @@ static bool is_written(const stream *st)
 
 static void drop(rg__output *o)
 {
-    rg__output **at = &o->a->printer->outputs;
-    while (*at != o)
-        at = &(*at)->next;
-    *at = o->next;
+    rg__chain_remove(&o->a->printer->outputs, o);
     close_stream(&o->out);
     close_stream(&o->err);
     rg__shm_unmap(o->spools, sizeof *o->spools);
@@ -547,8 +546,7 @@ bool rg__outputs_are_open(const rg__agent *a)
 rg_status rg__printer_create(rg__agent *a)
 {
     a->printer = calloc(1, sizeof *a->printer);
-    return a->printer != NULL ? RG_OK
-                              : rg__fail(RG_ERR_MEMORY, "no memory for output");
+    return rg__agent_made(a->printer != NULL);
 }
 
 void rg__printer_destroy(rg__agent *a)

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/fail.h"
 
 /* A record that the supervisor's queue has had no room for yet. */
@@ -110,10 +111,7 @@ static void wait_for_room(rg__fdstore *fdstore, const rg__fdrecord_message *m,
     memcpy(&u->m, m, n);
     for (int i = 0; i < fd_count; i++)
         u->fd[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
-    unsent **end = &fdstore->first;
-    while (*end != NULL)
-        end = &(*end)->next;
-    *end = u;
+    rg__chain_append(&fdstore->first, u);
     watch(fdstore);
 }
 

@@ -146,9 +146,7 @@ static void take_records(supervisor *s)
         if (st != RG_OK)
             continue;
         take_record(s, &m, n, fds);
-        for (int i = 0; i < RG__SOCK_FDS; i++)
-            if (fds[i] >= 0)
-                close(fds[i]);
+        rg__sock_close_fds(fds);
     }
 }
 

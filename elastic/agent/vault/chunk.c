@@ -42,6 +42,16 @@ const char *rg__chunk_why(rg__chunk_state state)
                                    : NULL;
 }
 
+bool rg__chunk_refuse(const rg__chunk *p, const char *why)
+{
+    char *to = rg__connection_space(p->wire);
+    if (to == NULL)
+        return false;
+    snprintf(to, RG__CAUSE_MAX, "%s", why);
+    rg__connection_send(p->wire, RG__PEER_REFUSED, strlen(to) + 1);
+    return true;
+}
+
 /* That part is given up. */
 static rg__chunk_state fail(rg__chunk *p, rg_status st, const char *why)
 {
@@ -119,8 +129,7 @@ static void walked(rg__chunk *p, const void *bytes, size_t n)
 static off_t place(const rg__chunk *p)
 {
     const rg__vault_buffer *b = buffer_of(p);
-    return (off_t)(b->place +
-                   rg__vault_stride(b->bytes) * (size_t)p->what.slot + p->at);
+    return rg__vault_at(b, p->what.slot, p->at);
 }
 
 uint64_t rg__chunk_size(const rg__agent *a, const rg__chunk_part *what)
@@ -306,9 +315,7 @@ static bool forget_hashes(const rg__agent *a, const rg__vault_buffer *b,
     slice_of(b, what, &begin, &end);
     const size_t first = rg__vault_hashes(b->bytes, begin, what->part.index);
     const size_t count = (end - begin + RG__BLOCK - 1) / RG__BLOCK;
-    const off_t at =
-        (off_t)(b->place + rg__vault_stride(b->bytes) * (size_t)what->slot +
-                first);
+    const off_t at = rg__vault_at(b, what->slot, first);
     const size_t bytes = first == 0 ? 0 : count * sizeof *none;
     for (size_t done = 0, n; done < bytes; done += n) {
         n = rg__least(bytes - done, sizeof none);

@@ -75,6 +75,8 @@ rg__chunk_state rg__chunk_begin(rg__chunk *p, const rg__chunk_part *what,
                                 uint64_t sum);
 rg__chunk_state rg__chunk_on_bytes(rg__chunk *p, const void *body, size_t n);
 
+/* Tell the other end why not; false: there is no room to say it. */
+bool rg__chunk_refuse(const rg__chunk *p, const char *why);
 /* Bytes that a part of a commit has. */
 uint64_t rg__chunk_size(const rg__agent *a, const rg__chunk_part *what);
 

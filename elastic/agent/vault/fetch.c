@@ -51,12 +51,8 @@ typedef struct rg__source {
 
 static void refuse(rg__source *s, const char *why)
 {
-    char *text = rg__connection_space(s->out.wire);
     s->has_ended = true;
-    if (text == NULL)
-        return;
-    snprintf(text, RG__CAUSE_MAX, "%s", why);
-    rg__connection_send(s->out.wire, RG__PEER_REFUSED, strlen(text) + 1);
+    rg__chunk_refuse(&s->out, why);
 }
 
 static bool add_part(rg__source *s, int vault_slot, bool is_shard,

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
@@ -257,14 +258,12 @@ rg_status rg__replication_create(rg__agent *a)
 {
     rg__replication *c = calloc(1, sizeof *c);
     if (c == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+        return rg__agent_made(false);
     c->a = a;
     c->again = rg__timer_create(a->loop, look, c);
     c->sweep = rg__timer_create(a->loop, sweep, c);
     a->replication = c;
-    return c->again != NULL && c->sweep != NULL
-               ? RG_OK
-               : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    return rg__agent_made(c->again != NULL && c->sweep != NULL);
 }
 
 void rg__replication_destroy(rg__agent *a)
@@ -615,10 +614,7 @@ void rg__replication_committed(rg__agent *a)
 
 static void free_incoming(incoming *from)
 {
-    incoming **at = &from->in.a->replication->incoming;
-    while (*at != from)
-        at = &(*at)->next;
-    *at = from->next;
+    rg__chain_remove(&from->in.a->replication->incoming, from);
     rg__chunk_clear(&from->in);
     free(from);
 }
@@ -660,16 +656,6 @@ static void tell_stored(void *arg)
     rg__connection_send(from->in.wire, RG__PEER_STORED, sizeof from->told);
 }
 
-static bool refuse(incoming *from, const char *why)
-{
-    char *to = rg__connection_space(from->in.wire);
-    if (to == NULL)
-        return false;
-    snprintf(to, RG__CAUSE_MAX, "%s", why);
-    rg__connection_send(from->in.wire, RG__PEER_REFUSED, strlen(to) + 1);
-    return true;
-}
-
 static void count_stored(incoming *from)
 {
     from->stored++;
@@ -680,7 +666,7 @@ static bool go_on(incoming *from, rg__chunk_state state)
 {
     const char *why = rg__chunk_why(state);
     if (why != NULL)
-        return refuse(from, why);
+        return rg__chunk_refuse(&from->in, why);
     if (state == CHUNK_DONE)
         count_stored(from);
     return state == CHUNK_DONE || state == CHUNK_MORE;
@@ -699,7 +685,8 @@ static bool on_piece(incoming *from, const void *body, size_t n)
     if (!what.is_shard || what.part.id.generation != from->generation)
         return false;
     if (from->generation != a->delivered || what.slot < 0)
-        return refuse(from, "its vault does not hold the commit");
+        return rg__chunk_refuse(&from->in,
+                                "its vault does not hold the commit");
     return go_on(from, rg__chunk_begin(&from->in, &what, sum));
 }
 

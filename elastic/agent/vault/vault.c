@@ -6,6 +6,7 @@
  * without a page, and the worker that asked for it reserves the pages
  * (segments.c there). The supervisor, which closes it last, gives it back. */
 #include "elastic/agent/vault/vaults.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/supervisor/fdstore.h"
@@ -91,10 +92,9 @@ static rg_status map_vault(rg__agent *a)
 rg_status rg__store_create(rg__agent *a)
 {
     a->store = calloc(1, sizeof *a->store);
-    if (a->store == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
-    a->store->fd = -1;
-    return RG_OK;
+    if (a->store != NULL)
+        a->store->fd = -1;
+    return rg__agent_made(a->store != NULL);
 }
 
 rg_status rg__vault_create(rg__agent *a)
@@ -325,14 +325,18 @@ void rg__vault_shard_place(const rg__vault_buffer *b, uint32_t i,
         *end_p = *begin_p + sizeof(rg__cell);
 }
 
+off_t rg__vault_at(const rg__vault_buffer *b, int vault_slot, size_t at)
+{
+    return (off_t)(b->place + rg__vault_stride(b->bytes) * (size_t)vault_slot +
+                   at);
+}
+
 uint64_t rg__vault_cell_bytes(const rg__agent *a, const rg__vault_buffer *b,
                               int vault_slot, size_t begin)
 {
     const uint64_t most = RG__CELL_BYTES - sizeof(rg__cell);
     rg__cell head = {0};
-    const off_t at =
-        (off_t)(b->place + rg__vault_stride(b->bytes) * (size_t)vault_slot +
-                begin);
+    const off_t at = rg__vault_at(b, vault_slot, begin);
     if (pread(a->store->fd, &head, sizeof head, at) != (ssize_t)sizeof head)
         return 0;
     return head.bytes < most ? head.bytes : 0;

@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/sock.h"
 
@@ -27,10 +28,7 @@ struct rg__guest {
 static int let_go(rg__guest *g)
 {
     const int sock = g->sock;
-    rg__guest **at = &g->a->crew->guests;
-    while (*at != g)
-        at = &(*at)->next;
-    *at = g->next;
+    rg__chain_remove(&g->a->crew->guests, g);
     rg__loop_unwatch(g->a->loop, sock);
     rg__timer_destroy(g->end);
     free(g);
@@ -63,9 +61,7 @@ static void on_first_message(void *arg, int sock, uint32_t events)
     pid_t pid = 0;
     (void)events;
     const rg_status st = rg__sock_recv(sock, room, sizeof room, &n, fds);
-    for (int i = 0; i < RG__SOCK_FDS; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    rg__sock_close_fds(fds);
     if (st == RG_IN_PROGRESS)
         return;
     let_go(g);

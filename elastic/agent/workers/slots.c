@@ -1074,13 +1074,12 @@ rg_status rg__crew_create(rg__agent *a)
 {
     a->crew = calloc(1, sizeof *a->crew);
     if (a->crew == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+        return rg__agent_made(false);
     rg__fdstore_descriptors(a->fdstore, &a->crew->descriptors);
     a->crew->ping = rg__timer_create(a->loop, rg__workers_ping, a);
     a->crew->missed_timer = rg__timer_create(a->loop, rg__slots_end_world, a);
-    return a->crew->ping != NULL && a->crew->missed_timer != NULL
-               ? RG_OK
-               : rg__fail(RG_ERR_MEMORY, "no memory for timers");
+    return rg__agent_made(a->crew->ping != NULL &&
+                          a->crew->missed_timer != NULL);
 }
 
 void rg__crew_destroy(rg__agent *a)

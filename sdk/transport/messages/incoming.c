@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/chain.h"
 #include "sdk/base/copy.h"
 #include "sdk/transport/messages/messages_parts.h"
 #include "sdk/transport/names.h"
@@ -67,10 +68,7 @@ static rg__arrival *add_arrival(rg__lane *lane, const rg__message_head *head)
     if (a == NULL)
         return NULL;
     *a = (rg__arrival){.head = *head, .is_whole = data == 0};
-    rg__arrival **at = &lane->arrived;
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = a;
+    rg__chain_append(&lane->arrived, a);
     if (head->kind == MESSAGE_EAGER)
         lane->kept += cost_of(head);
     return a;
@@ -78,10 +76,7 @@ static rg__arrival *add_arrival(rg__lane *lane, const rg__message_head *head)
 
 static void remove_arrival(rg__lane *lane, rg__arrival *a)
 {
-    rg__arrival **at = &lane->arrived;
-    while (*at != a)
-        at = &(*at)->next;
-    *at = a->next;
+    rg__chain_remove(&lane->arrived, a);
     if (a->head.kind == MESSAGE_EAGER) {
         lane->kept -= cost_of(&a->head);
         lane->owed += cost_of(&a->head);
