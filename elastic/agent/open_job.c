@@ -179,19 +179,17 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
     if (reply->succeeded || is_ours)
         rg__agent_take_lease(a, &a->meta);
     else if (found.meta.create_revision == 0)
-        rg__agent_leave(
-            a, RG__EXIT_STORE,
-            "etcd holds a record of job %s that is not Regroup's or "
-            "another version's; choose another --job",
-            a->params->job);
+        rg__agent_leave(a, RG__EXIT_STORE,
+                        "etcd holds a record of job %s that is not Regroup's "
+                        "or another version's; choose another --job",
+                        a->params->job);
     else if (a->params->creates_job)
         refuse_running(a, "", found.meta.max);
     else if (found.meta.is_one_host)
         rg__agent_leave(
             a, RG__EXIT_USAGE,
-            "job %s is on one host, and its agent listens for no others; "
-            "start it with `regroup run --etcd-listen ADDRESS` to let others "
-            "join",
+            "job %s is on one host, and its agent listens for no others; start "
+            "it with `regroup run --etcd-listen ADDRESS` to let others join",
             a->params->job);
     else
         rg__agent_take_lease(a, &found.meta);
@@ -256,13 +254,12 @@ static const rg__host_record *present(const rg__snapshot *s)
 
 static void refuse_unended(rg__agent *a)
 {
-    rg__agent_leave(
-        a, RG__EXIT_STORE,
-        "job %s has not ended, though none of its hosts is in "
-        "etcd: they may still be training, cut off from it; if you know "
-        "that it is dead, start with --replace-job, or wait for "
-        "`regroup gc`; else choose another --job",
-        a->params->job);
+    rg__agent_leave(a, RG__EXIT_STORE,
+                    "job %s has not ended, though none of its hosts is in "
+                    "etcd: they may still be training, cut off from it; if you "
+                    "know that it is dead, start with --replace-job, or wait "
+                    "for `regroup gc`; else choose another --job",
+                    a->params->job);
 }
 
 /* A lease that has lapsed is no death: only the operator may remove a job that

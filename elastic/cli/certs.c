@@ -191,10 +191,9 @@ rg_status rg__certs_check(const char *path, const char *hash)
     const bool ok = holds(file, hash);
     fclose(file);
     return ok ? RG_OK
-              : rg__fail(
-                    RG_ERR_INVALID,
-                    "%s holds no certificate with the SHA-256 %s, so it is "
-                    "from another job or start; copy the file of this one "
-                    "(--etcd-ca-hash)",
-                    path, hash);
+              : rg__fail(RG_ERR_INVALID,
+                         "%s holds no certificate with the SHA-256 %s, so it "
+                         "is from another job or start; copy the file of this "
+                         "one (--etcd-ca-hash)",
+                         path, hash);
 }

@@ -54,10 +54,9 @@ static int print_json(const rg__cfg *cfg)
 int rg__cmd_config(rg__cli *cli)
 {
     if (cli->argc > 0)
-        return rg__cli_fail(rg__fail(RG_ERR_INVALID,
-                                     "`regroup config` takes flags only, not "
-                                     "%s",
-                                     cli->argv[0]));
+        return rg__cli_fail(rg__fail(
+            RG_ERR_INVALID, "`regroup config` takes flags only, not %s",
+            cli->argv[0]));
     if (cli->json)
         return print_json(cli->cfg);
     print_table(cli->cfg);

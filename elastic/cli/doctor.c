@@ -77,11 +77,10 @@ static rg__finding check_etcd(const rg__settings *s)
                         "%s doesn't tell its version; is it etcd? (--etcd-bin)",
                         path);
     if (major < 3 || (major == 3 && minor < 4))
-        return rg__find(
-            RG__FAIL,
-            "%s is version %s, and Regroup speaks to 3.4 and later; "
-            "install a later one",
-            path, version);
+        return rg__find(RG__FAIL,
+                        "%s is version %s, and Regroup speaks to 3.4 and "
+                        "later; install a later one",
+                        path, version);
     return rg__find(RG__OK, "%s is version %s", path, version);
 }
 
@@ -98,15 +97,13 @@ static rg__finding check_files(const rg__settings *s)
     if (n < FILES_LEAST)
         return rg__find(
             RG__FAIL,
-            "a process may open %llu files; raise it to %d with ulimit "
-            "-n",
-            n, FILES_EASY);
+            "a process may open %llu files; raise it to %d with ulimit -n", n,
+            FILES_EASY);
     if (n < FILES_EASY)
-        return rg__find(
-            RG__WEAK,
-            "a process may open %llu files; more than about 16 workers "
-            "may need %d (ulimit -n)",
-            n, FILES_EASY);
+        return rg__find(RG__WEAK,
+                        "a process may open %llu files; more than about 16 "
+                        "workers may need %d (ulimit -n)",
+                        n, FILES_EASY);
     return rg__find(RG__OK,
                     "a process may open %llu files, and a worker keeps that "
                     "limit; the agent takes up to %llu; registered buffers "
@@ -125,11 +122,10 @@ static rg__finding check_memlock(const rg__settings *s)
         return rg__find(RG__OK, "a process may lock all memory");
     const unsigned long long kib = limit.rlim_cur >> 10;
     if (limit.rlim_cur < MEMLOCK_EASY)
-        return rg__find(
-            RG__WEAK,
-            "a process may lock %llu KiB of memory; devices and RDMA "
-            "in a program want more (ulimit -l)",
-            kib);
+        return rg__find(RG__WEAK,
+                        "a process may lock %llu KiB of memory; devices and "
+                        "RDMA in a program want more (ulimit -l)",
+                        kib);
     return rg__find(RG__OK, "a process may lock %llu KiB of memory", kib);
 }
 
@@ -154,20 +150,18 @@ static rg__finding check_huge_pages(const rg__settings *s)
     char line[256];
     (void)s;
     if (!read_line(path, line, sizeof line))
-        return rg__find(RG__WEAK,
-                        "this kernel has none for shared memory: collectives "
-                        "work, but slower above 1 MiB");
+        return rg__find(RG__WEAK, "this kernel has none for shared memory: "
+                                  "collectives work, but slower above 1 MiB");
     char *chosen = strchr(line, '[');
     if (chosen == NULL)
         return rg__find(RG__WEAK, "%s says \"%s\"", path, line);
     chosen[strcspn(chosen, "]")] = '\0';
     chosen++;
     if (strcmp(chosen, "never") == 0 || strcmp(chosen, "deny") == 0)
-        return rg__find(
-            RG__WEAK,
-            "off for shared memory, where they make collectives above "
-            "1 MiB faster: echo advise > %s",
-            path);
+        return rg__find(RG__WEAK,
+                        "off for shared memory, where they make collectives "
+                        "above 1 MiB faster: echo advise > %s",
+                        path);
     return rg__find(RG__OK, "\"%s\" for shared memory", chosen);
 }
 
@@ -179,12 +173,11 @@ static rg__finding check_core_pattern(const rg__settings *s)
         return rg__find(RG__WEAK,
                         "/proc/sys/kernel/core_pattern can't be read");
     if (line[0] == '|')
-        return rg__find(
-            RG__WEAK,
-            "crashes are piped to %.200s: a crashed worker's slot stays "
-            "taken until that has read all of its memory; sysctl "
-            "kernel.core_pattern=core avoids it",
-            line + 1);
+        return rg__find(RG__WEAK,
+                        "crashes are piped to %.200s: a crashed worker's slot "
+                        "stays taken until that has read all of its memory; "
+                        "sysctl kernel.core_pattern=core avoids it",
+                        line + 1);
     return rg__find(RG__OK, "core dumps go to files called \"%s\"", line);
 }
 
@@ -194,11 +187,10 @@ static rg__finding check_futex_waitv(const rg__settings *s)
     (void)s;
     uname(&kernel);
     if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno == ENOSYS)
-        return rg__find(
-            RG__WEAK,
-            "not in kernel %s: the agent watches each worker from a "
-            "thread; Linux 5.16 has it",
-            kernel.release);
+        return rg__find(RG__WEAK,
+                        "not in kernel %s: the agent watches each worker from "
+                        "a thread; Linux 5.16 has it",
+                        kernel.release);
     return rg__find(RG__OK, "in kernel %s", kernel.release);
 }
 

@@ -38,9 +38,8 @@ rg__finding rg__doctor_etcd(const rg__settings *s)
         return rg__find(
             RG__WEAK,
             "%s lets in every client that reaches it, which can end jobs and "
-            "read their keys; give it users (etcdctl auth "
-            "enable) and ask for client certificates "
-            "(--client-cert-auth)",
+            "read their keys; give it users (etcdctl auth enable) and ask for "
+            "client certificates (--client-cert-auth)",
             s->etcd);
     if (may_raise_alarms(&stranger))
         return rg__find(RG__WEAK,

@@ -113,10 +113,9 @@ int rg__cmd_drain(rg__cli *cli)
     rg__job_record job;
     const uint64_t deadline_ms = cli->settings.deadline_ms;
     if (cli->argc == 0)
-        return rg__cli_fail(rg__fail(RG_ERR_INVALID,
-                                     "no host was named; write it as in "
-                                     "`regroup drain h2`, `regroup status` "
-                                     "lists them"));
+        return rg__cli_fail(rg__fail(
+            RG_ERR_INVALID, "no host was named; write it as in `regroup drain "
+                            "h2`, `regroup status` lists them"));
     const char *host = cli->argv[0];
     rg_status st = rg__document_job(cli, 1, &job);
     if (st == RG_OK)

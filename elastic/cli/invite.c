@@ -12,9 +12,8 @@
 static void print_quoted(FILE *out, const char *word)
 {
     const size_t n = strlen(word);
-    if (n > 0 && strspn(word, "abcdefghijklmnopqrstuvwxyz"
-                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                              "0123456789-_=+./:,@%^") == n) {
+    if (n > 0 && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                              "WXYZ0123456789-_=+./:,@%^") == n) {
         fprintf(out, " %s", word);
         return;
     }

@@ -125,10 +125,9 @@ static rg_status fail_none(const char *job, const rg__job_record *records,
         names[i] = records[i].job;
     const char *nearest = rg__nearest(job, names, n);
     if (nearest == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "no job %s runs here; `regroup jobs` lists those that "
-                        "do",
-                        job);
+        return rg__fail(
+            RG_ERR_INVALID,
+            "no job %s runs here; `regroup jobs` lists those that do", job);
     return rg__fail(RG_ERR_INVALID, "no job %s runs here; did you mean %s?",
                     job, nearest);
 }

@@ -192,11 +192,10 @@ static rg_status check_name(const char *flag, const char *setting)
     if (setting == NULL || rg__is_name(setting))
         return RG_OK;
     if (strpbrk(setting, ":,") != NULL && strcmp(flag, "--host") == 0)
-        return rg__fail(
-            RG_ERR_INVALID,
-            "--host names this host, and \"%s\" is not a name; hosts "
-            "on which workers are started are listed with -H",
-            setting);
+        return rg__fail(RG_ERR_INVALID,
+                        "--host names this host, and \"%s\" is not a name; "
+                        "hosts on which workers are started are listed with -H",
+                        setting);
     return rg__fail(RG_ERR_INVALID,
                     "%s \"%s\" is not a name: that may have up to %d letters, "
                     "digits, dots, dashes and underscores, and begins with a "
@@ -275,10 +274,9 @@ static rg_status read_mpi(rg__launch *l, const char *mpi)
     l->is_mpi = l->is_ulfm || strcmp(mpi, "yes") == 0;
     if (l->is_mpi || strcmp(mpi, "no") == 0)
         return RG_OK;
-    return rg__fail(RG_ERR_INVALID,
-                    "--mpi is \"%s\"; it can be yes, no or ulfm, as in "
-                    "--mpi=ulfm",
-                    mpi);
+    return rg__fail(
+        RG_ERR_INVALID,
+        "--mpi is \"%s\"; it can be yes, no or ulfm, as in --mpi=ulfm", mpi);
 }
 
 static rg_status check_ulfm(const rg__launch *l)

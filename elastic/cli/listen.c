@@ -80,11 +80,10 @@ rg_status rg__listen_read(const char *text, rg__listen *listen_p)
     snprintf(copy, sizeof copy, "%s", text);
     if (strlen(text) >= sizeof copy || !split(copy, &host, &port) ||
         !resolve(host, port, &listen))
-        return rg__fail(
-            RG_ERR_INVALID,
-            "--etcd-listen \"%s\" is not an address; one looks like "
-            "10.0.0.1, 10.0.0.1:2379 or [fd00::1]:2379",
-            text);
+        return rg__fail(RG_ERR_INVALID,
+                        "--etcd-listen \"%s\" is not an address; one looks "
+                        "like 10.0.0.1, 10.0.0.1:2379 or [fd00::1]:2379",
+                        text);
     if (is_any(&listen))
         return rg__fail(RG_ERR_INVALID,
                         "--etcd-listen %s is every address of this host; name "

@@ -69,12 +69,11 @@ static void set_variables(const char *library, const char *names)
 int rg__cmd_preload(rg__cli *cli)
 {
     char program[PATH_MAX], library[PATH_BYTES];
-    rg_status st =
-        cli->argc > 0
-            ? rg__find_program(cli->argv[0], program, sizeof program)
-            : rg__fail(RG_ERR_INVALID, "there is no program to run; write "
-                                       "`mpirun -n N regroup mpirun-preload "
-                                       "PROGRAM`");
+    rg_status st = cli->argc > 0
+                       ? rg__find_program(cli->argv[0], program, sizeof program)
+                       : rg__fail(RG_ERR_INVALID,
+                                  "there is no program to run; write `mpirun "
+                                  "-n N regroup mpirun-preload PROGRAM`");
     if (st == RG_OK)
         st = find_library(program, library);
     if (st != RG_OK)

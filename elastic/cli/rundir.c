@@ -148,9 +148,8 @@ rg_status rg__rundir_base(const char *setting, char base[PATH_MAX])
     else
         n = snprintf(base, PATH_MAX, "/tmp/regroup-%u", (unsigned)geteuid());
     if (n >= PATH_MAX)
-        return rg__fail(RG_ERR_INVALID,
-                        "the run directory's name is too long; set "
-                        "REGROUP_RUN_DIR to a shorter one");
+        return rg__fail(RG_ERR_INVALID, "the run directory's name is too long; "
+                                        "set REGROUP_RUN_DIR to a shorter one");
     rg_status st = make_private_dir(base);
     if (st != RG_OK)
         return st;
@@ -422,11 +421,10 @@ static rg_status take_locks(rg__rundir *dir, bool owns_job)
     snprintf(name, sizeof name, "agent-%s.lock", dir->host);
     const bool alive = rg__rundir_is_alive(dir->path);
     if (!alive && !any_name(dir->path, is_lock_here) && rmdir(dir->path) != 0)
-        return rg__fail(
-            RG_ERR_INVALID,
-            "%s is in the way: it is not the run directory of a job; "
-            "remove it or give another --job",
-            dir->path);
+        return rg__fail(RG_ERR_INVALID,
+                        "%s is in the way: it is not the run directory of a "
+                        "job; remove it or give another --job",
+                        dir->path);
     if (alive && owns_job)
         return refuse_second(dir);
     if (alive && rg__rundir_has_agent(dir->path, dir->host))

@@ -514,10 +514,9 @@ static rg_status take_export(rg__cli *cli, char *word)
         return rg__fail(RG_ERR_MEMORY, "no memory for -x %s", word);
     cli->exported = more;
     if (n == 0)
-        return rg__fail(RG_ERR_INVALID,
-                        "-x %s names no variable; write -x NAME or -x "
-                        "NAME=VALUE",
-                        word);
+        return rg__fail(
+            RG_ERR_INVALID,
+            "-x %s names no variable; write -x NAME or -x NAME=VALUE", word);
     cli->exported[cli->exports++] = word;
     return RG_OK;
 }

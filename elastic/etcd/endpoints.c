@@ -61,8 +61,7 @@ static rg_status check_socket(const char *url, const char *path)
     return rg__fail(
         RG_ERR_INVALID,
         "\"%s\" is not an etcd endpoint; that of a socket looks like "
-        "unix:///run/etcd/socket, and its path has at most %zu "
-        "characters",
+        "unix:///run/etcd/socket, and its path has at most %zu characters",
         url, sizeof address->sun_path - 1);
 }
 

@@ -248,8 +248,7 @@ rg_status rg__allocation_read(rg__host_list *list, int slots)
         return st;
     snprintf(why, sizeof why, "%s", rg_last_error());
     return rg__fail(st,
-                    "the hosts of this allocation (%s): %s; list them with "
-                    "-H",
+                    "the hosts of this allocation (%s): %s; list them with -H",
                     name, why);
 }
 

@@ -405,9 +405,7 @@ static void give_up_for(const rg__launcher *l, host *h, int code)
                  l->params->program, h->said);
     else
         snprintf(why, sizeof why,
-                 "its agent ended with code %d, and would do "
-                 "so again",
-                 code);
+                 "its agent ended with code %d, and would do so again", code);
     give_up(h, code, why);
 }
 
@@ -465,14 +463,13 @@ static void name_missed(rg__launcher *l, const host *missed, int n)
     char more[32] = "";
     if (n > 1)
         snprintf(more, sizeof more, " and %d more", n - 1);
-    snprintf(
-        l->why, sizeof l->why,
-        "host %s (%.150s)%s can't be reached, and the rest has fewer "
-        "slots than --min; see that `%.60s %.63s true` works, or wait longer "
-        "with --start-timeout",
-        missed->listed.name,
-        missed->said[0] != '\0' ? missed->said : "no answer", more,
-        l->params->rsh, missed->listed.target);
+    snprintf(l->why, sizeof l->why,
+             "host %s (%.150s)%s can't be reached, and the rest has fewer "
+             "slots than --min; see that `%.60s %.63s true` works, or wait "
+             "longer with --start-timeout",
+             missed->listed.name,
+             missed->said[0] != '\0' ? missed->said : "no answer", more,
+             l->params->rsh, missed->listed.target);
 }
 
 /* Hosts that are given up, or are missed when the job is to begin, leave too

@@ -208,11 +208,10 @@ rg_status rg__hosts_add_file(rg__host_list *list, const char *path, int slots)
                       "the hostfile %.200s can't be read: %s (--hostfile)",
                       path, strerror(errno));
     else if (bytes == FILE_BYTES || strlen(text) < bytes)
-        st = rg__fail(
-            RG_ERR_INVALID,
-            "the hostfile %.200s is not a text, or has %d MiB or more; "
-            "write a host on each line (--hostfile)",
-            path, FILE_MIB);
+        st = rg__fail(RG_ERR_INVALID,
+                      "the hostfile %.200s is not a text, or has %d MiB or "
+                      "more; write a host on each line (--hostfile)",
+                      path, FILE_MIB);
     if (file != NULL)
         fclose(file);
     snprintf(where, sizeof where, "hostfile %.200s", path);

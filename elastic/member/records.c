@@ -165,8 +165,8 @@ char *rg__host_text(const rg__host_record *host)
     for (int i = 0; i < host->slot_count; i++)
         json_array_append_new(slots, slot_json(&host->slot[i]));
     return rg__json_text(json_pack(
-        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o,"
-        "s:I,s:I,s:s,s:i,s:i}",
+        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o,s:I,s:I,"
+        "s:s,s:i,s:i}",
         "id", rg__hex_json(host->id), "seq", (json_int_t)host->seq, "slots",
         host->slots, "elastic", host->elastic, "address", host->address.text,
         "port", (int)host->port, "draining", host->is_draining, "notice_ms",

@@ -67,8 +67,9 @@ bool rg__text_field(const json_t *j, const char *key, char *to, size_t room)
 
 bool rg__name_copy(char *to, size_t room, const char *name)
 {
-    const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz"
-                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    const size_t n = strspn(
+        name,
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
     if (n == 0 || n >= room || name[n] != '\0')
         return false;
     memcpy(to, name, n + 1);

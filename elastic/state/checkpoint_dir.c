@@ -245,8 +245,7 @@ rg_status rg__checkpoint_file_open(rg__checkpoint_file *f, const char *path)
         close(f->fd);
         f->fd = -1;
         return rg__fail(RG_ERR_DAMAGED,
-                        "%s is not a checkpoint: it is not a regular "
-                        "file",
+                        "%s is not a checkpoint: it is not a regular file",
                         path);
     }
     f->source = (rg__checkpoint_source){.name = path,

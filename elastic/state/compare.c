@@ -49,11 +49,10 @@ rg_status rg__state_check_read(const char *text, rg__state_check *check_p)
     check_p->every = (uint32_t)every;
     if (text[0] >= '1' && text[0] <= '9' && *end == '\0' && every <= UINT32_MAX)
         return RG_OK;
-    return rg__fail(
-        RG_ERR_INVALID,
-        "REGROUP_CHECK_STATE is \"%s\"; it can be auto, off, strict "
-        "or a number of commits such as 100",
-        text);
+    return rg__fail(RG_ERR_INVALID,
+                    "REGROUP_CHECK_STATE is \"%s\"; it can be auto, off, "
+                    "strict or a number of commits such as 100",
+                    text);
 }
 
 rg_status rg__state_check_agree(rg_state *state, bool is_first)
@@ -227,12 +226,11 @@ static void tell_still(rg__state_buffer *b)
     if (b->is_constant || b->is_still)
         return;
     b->is_still = true;
-    rg__log(
-        RG__WARN, "state",
-        "no byte of buffer %s has changed over %d commits; is it the memory "
-        "that the program trains, and not a copy? Register a buffer that never "
-        "changes with rg_buffer_params.constant",
-        b->name, STILL_COMMITS);
+    rg__log(RG__WARN, "state",
+            "no byte of buffer %s has changed over %d commits; is it the "
+            "memory that the program trains, and not a copy? Register a buffer "
+            "that never changes with rg_buffer_params.constant",
+            b->name, STILL_COMMITS);
 }
 
 static rg_status find_still(rg_state *state)

@@ -260,12 +260,11 @@ static rg_status refuse_ranks(const rg_parts *from)
 
 static rg_status refuse_size(const rg_parts *from, size_t bytes)
 {
-    return rg__fail(RG_ERR_REFUSED,
-                    "buffer %s has %zu bytes on rank %d, but its part has %zu; "
-                    "register as many, or redistribute it "
-                    "(rg_buffer_params.redistribute)",
-                    from->b->name, from->b->bytes, from->state->ctx->now.rank,
-                    bytes);
+    return rg__fail(
+        RG_ERR_REFUSED,
+        "buffer %s has %zu bytes on rank %d, but its part has %zu; register as "
+        "many, or redistribute it (rg_buffer_params.redistribute)",
+        from->b->name, from->b->bytes, from->state->ctx->now.rank, bytes);
 }
 
 typedef struct taking {

@@ -25,9 +25,8 @@
 
 static rg_status lost(void)
 {
-    return rg__fail(RG_ERR_PEER_LOST,
-                    "a peer is lost and the generation has ended; return this "
-                    "status from fn");
+    return rg__fail(RG_ERR_PEER_LOST, "a peer is lost and the generation has "
+                                      "ended; return this status from fn");
 }
 
 static bool is_over(const rg_ctx *ctx)

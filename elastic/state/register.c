@@ -91,10 +91,9 @@ static rg_status check_params(const char *name, const rg_buffer_params *p)
                         "replicated one has none",
                         name, REPLICAS_MAX);
     if (p->align != 0 && p->kind != RG_SHARDED)
-        return rg__fail(RG_ERR_INVALID,
-                        "buffer %s: only a sharded buffer is cut, and has "
-                        "align",
-                        name);
+        return rg__fail(
+            RG_ERR_INVALID,
+            "buffer %s: only a sharded buffer is cut, and has align", name);
     if (p->may_differ && has_parts)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s: each rank has its own part of a sharded "
@@ -284,9 +283,8 @@ rg_status rg_state_slice(const rg_state *state, const char *name,
                          size_t *begin_p, size_t *end_p)
 {
     if (state == NULL || name == NULL || begin_p == NULL || end_p == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_state_slice needs a state, a name and places for "
-                        "begin and end");
+        return rg__fail(RG_ERR_INVALID, "rg_state_slice needs a state, a name "
+                                        "and places for begin and end");
     const rg__membership *now = &state->ctx->now;
     for (int i = 0; i < state->buffers; i++) {
         const rg__state_buffer *b = &state->buffer[i];

@@ -107,9 +107,8 @@ static void ask(rg_state *state, const char *dir, int keep)
 {
     char path[RG__TEXT_MAX];
     if (dir[0] == '\0')
-        warn(state,
-             "no directory for checkpoints was named (--checkpoint-dir): "
-             "commits are in memory only");
+        warn(state, "no directory for checkpoints was named "
+                    "(--checkpoint-dir): commits are in memory only");
     else if (rg__state_absolute(dir, path) != RG_OK)
         warn(state, rg_last_error());
     else if (!state->ctx->has_agent)

@@ -188,14 +188,13 @@ static rg_status tell_places(rg_state *state, int64_t mine)
         name_place(state->ctx, all, 0, other, sizeof other);
     }
     free(all);
-    return st != RG_OK
-               ? st
-               : rg__fail(RG_ERR_MISMATCH,
-                          "%s, %s; end the same steps on every rank, and %s "
-                          "after the same one",
-                          first, other,
-                          state->ctx->is_rank ? "call rg_finalize"
-                                              : "return from fn");
+    return st != RG_OK ? st
+                       : rg__fail(RG_ERR_MISMATCH,
+                                  "%s, %s; end the same steps on every rank, "
+                                  "and %s after the same one",
+                                  first, other,
+                                  state->ctx->is_rank ? "call rg_finalize"
+                                                      : "return from fn");
 }
 
 /* Every call that ends a step, and fn's return, takes part in one agreement,

@@ -309,9 +309,8 @@ static rg_status check_may_run(const rg_state *state)
         return rg__fail(RG_ERR_INVALID,
                         "the job is done; rg_run runs once in a process");
     if (state->ctx->has_failed)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_run has failed in this process; end it, and its "
-                        "slot starts again");
+        return rg__fail(RG_ERR_INVALID, "rg_run has failed in this process; "
+                                        "end it, and its slot starts again");
     return RG_OK;
 }
 

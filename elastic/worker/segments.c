@@ -360,9 +360,8 @@ rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
 {
     (void)params;
     if (ctx == NULL || p_p == NULL || bytes == 0)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_alloc needs a context, a size above 0 and a place "
-                        "for the pointer");
+        return rg__fail(RG_ERR_INVALID, "rg_alloc needs a context, a size "
+                                        "above 0 and a place for the pointer");
     if (bytes > PTRDIFF_MAX)
         return rg__fail(RG_ERR_MEMORY,
                         "rg_alloc can't make %zu bytes: no memory is that "

@@ -316,8 +316,7 @@ static rg_status watch_writer(rg__saver *v)
     v->pidfd = (int)syscall(SYS_pidfd_open, v->pid, 0);
     if (v->pidfd < 0)
         return rg__fail(RG_ERR_SYSTEM,
-                        "a writer of checkpoints can't be "
-                        "watched: %s",
+                        "a writer of checkpoints can't be watched: %s",
                         strerror(errno));
     rg_status st =
         rg__loop_watch(a->loop, v->sock, EPOLLIN, on_writer_socket, v);

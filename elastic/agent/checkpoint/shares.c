@@ -181,10 +181,9 @@ static void put_shards(rg__saver *v, const rg__order *o)
 
 static void have_none(rg__saver *v)
 {
-    answer(v, v->error[0] != '\0'
-                  ? v->error
-                  : "no worker there has asked for a checkpoint; "
-                    "the one before still counts");
+    answer(v, v->error[0] != '\0' ? v->error
+                                  : "no worker there has asked for a "
+                                    "checkpoint; the one before still counts");
     v->error[0] = '\0';
 }
 

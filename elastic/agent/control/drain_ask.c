@@ -95,19 +95,17 @@ static void judge_drain(rg__change_ask *c, const rg__snapshot *snap,
             "any; add a host first, or end it with `regroup stop %s`",
             c->name, job, job);
     else if (record->has_etcd)
-        rg__change_refuse(
-            c, RG_ERR_INVALID,
-            "host %s runs the private etcd of job %s, which would go with "
-            "it; drain others, or begin a job that is to outlive its first "
-            "host with --etcd",
-            c->name, job);
+        rg__change_refuse(c, RG_ERR_INVALID,
+                          "host %s runs the private etcd of job %s, which "
+                          "would go with it; drain others, or begin a job that "
+                          "is to outlive its first host with --etcd",
+                          c->name, job);
     else if (record->elastic != 1)
-        rg__change_refuse(
-            c, RG_ERR_INVALID,
-            "the program on host %s is static, or has not called rg_init "
-            "yet, and only an elastic one can go on without a host; end the "
-            "job with `regroup stop %s`",
-            c->name, job);
+        rg__change_refuse(c, RG_ERR_INVALID,
+                          "the program on host %s is static, or has not called "
+                          "rg_init yet, and only an elastic one can go on "
+                          "without a host; end the job with `regroup stop %s`",
+                          c->name, job);
     else
         write_drain(c, host->create_revision,
                     asked != NULL ? asked->mod_revision : 0);

@@ -60,11 +60,10 @@ static void judge_size(rg__change_ask *c, const rg__snapshot *snap,
         rg__change_refuse(c, RG_ERR_INVALID, "job %s has ended",
                           a->params->job);
     else if (is_static(snap))
-        rg__change_refuse(
-            c, RG_ERR_INVALID,
-            "job %s runs a static program, whose world keeps its size; only "
-            "an elastic one can be scaled",
-            a->params->job);
+        rg__change_refuse(c, RG_ERR_INVALID,
+                          "job %s runs a static program, whose world keeps its "
+                          "size; only an elastic one can be scaled",
+                          a->params->job);
     else if (c->size.min > c->size.max)
         rg__change_refuse(c, RG_ERR_INVALID,
                           "--min %d would be above --max %d; give both",
@@ -75,17 +74,15 @@ static void judge_size(rg__change_ask *c, const rg__snapshot *snap,
             "--max %d is above the %d workers that a world can have",
             c->size.max, RG__WORLD_MAX);
     else if (c->size.max > RG__FOREIGN_SHARDS_MAX && rg__vault_has_shards(a))
-        rg__change_refuse(
-            c, RG_ERR_INVALID,
-            "--max %d is above the %d workers that a job with sharded "
-            "buffers can have",
-            c->size.max, RG__FOREIGN_SHARDS_MAX);
+        rg__change_refuse(c, RG_ERR_INVALID,
+                          "--max %d is above the %d workers that a job with "
+                          "sharded buffers can have",
+                          c->size.max, RG__FOREIGN_SHARDS_MAX);
     else if (a->params->is_one_host && c->size.min > a->params->slots)
-        rg__change_refuse(
-            c, RG_ERR_INVALID,
-            "--min %d is above the %d slots of the only host that job %s "
-            "can have",
-            c->size.min, a->params->slots, a->params->job);
+        rg__change_refuse(c, RG_ERR_INVALID,
+                          "--min %d is above the %d slots of the only host "
+                          "that job %s can have",
+                          c->size.min, a->params->slots, a->params->job);
     else if (c->size.min == min && c->size.max == max)
         accept_size(c);
     else

@@ -89,12 +89,11 @@ rg_status rg__scrape_address(const char *text, struct sockaddr_storage *at_p,
     snprintf(copy, sizeof copy, "%s", text);
     if (strlen(text) >= sizeof copy || !split(copy, &host, &port) ||
         !is_port(port) || getaddrinfo(host, port, &want, &found) != 0)
-        return rg__fail(
-            RG_ERR_INVALID,
-            "--metrics \"%s\" is not an address to listen at; one looks "
-            "like 9100, 10.0.0.7:9100 or [fd00::1]:9100, with port "
-            "0 for any that is free",
-            text);
+        return rg__fail(RG_ERR_INVALID,
+                        "--metrics \"%s\" is not an address to listen at; one "
+                        "looks like 9100, 10.0.0.7:9100 or [fd00::1]:9100, "
+                        "with port 0 for any that is free",
+                        text);
     memcpy(at_p, found->ai_addr, found->ai_addrlen);
     *bytes_p = found->ai_addrlen;
     freeaddrinfo(found);

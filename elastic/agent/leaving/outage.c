@@ -121,13 +121,12 @@ static void give_up(rg__agent *a, standstill why)
                         a->params->host, a->params->job, s,
                         rg__etcd_why(a->etcd));
     else
-        rg__agent_leave(a,
-                        why == NOT_MADE ? RG__EXIT_STORE : RG__EXIT_BELOW_MIN,
-                        "job %s has no world that trains, and etcd has been "
-                        "away for longer than --etcd-timeout (%llu s); start "
-                        "it again when etcd answers, with --replace-job if all "
-                        "its hosts have left (%s)",
-                        a->params->job, s, rg__etcd_why(a->etcd));
+        rg__agent_leave(
+            a, why == NOT_MADE ? RG__EXIT_STORE : RG__EXIT_BELOW_MIN,
+            "job %s has no world that trains, and etcd has been away for "
+            "longer than --etcd-timeout (%llu s); start it again when etcd "
+            "answers, with --replace-job if all its hosts have left (%s)",
+            a->params->job, s, rg__etcd_why(a->etcd));
 }
 
 void rg__outage_look(void *agent_arg)

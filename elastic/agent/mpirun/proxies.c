@@ -36,8 +36,8 @@ static void answer(int sock, const char *why)
  * (dash does); bash keeps them, and with -p it runs none and reads no file. */
 static bool has_odd_variable(void)
 {
-    static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                               "abcdefghijklmnopqrstuvwxyz_0123456789";
+    static const char name[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     char **v = environ;
     while (*v != NULL && (*v)[strspn(*v, name)] == '=' &&
            ((*v)[0] < '0' || (*v)[0] > '9'))

@@ -108,10 +108,9 @@ static inline char *put(char *at, const char *text)
 static char *put_pair(char *at, unsigned number)
 {
     static const char pairs[] =
-        "00010203040506070809101112131415161718192021222324252627282930313233"
-        "34353637383940414243444546474849505152535455565758596061626364656667"
-        "68697071727374757677787980818283848586878889909192939495969798"
-        "99";
+        "0001020304050607080910111213141516171819202122232425262728293031323334"
+        "3536373839404142434445464748495051525354555657585960616263646566676869"
+        "707172737475767778798081828384858687888990919293949596979899";
     memcpy(at, pairs + 2 * (size_t)number, 2);
     return at + 2;
 }
@@ -550,9 +549,8 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on)
 {
     char name[RG__NAME_MAX + 32];
     if (a->timeline != NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "a timeline is being written already; end it with "
-                        "`regroup timeline stop`");
+        return rg__fail(RG_ERR_INVALID, "a timeline is being written already; "
+                                        "end it with `regroup timeline stop`");
     const int file = rg__timeline_file(path, goes_on);
     if (file < 0)
         return RG_ERR_INVALID;

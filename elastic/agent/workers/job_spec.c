@@ -232,13 +232,12 @@ static void refuse_slot(rg__agent *a, uint32_t index)
                         "flags; register the same in every worker",
                         a->params->host, a->params->job, now, first);
     else
-        rg__agent_leave(a, RG__EXIT_DIFFERS,
-                        "host %s does not fit job %s: buffer %s is registered "
-                        "by %s and not by %s; register the same in every "
-                        "worker",
-                        a->params->host, a->params->job, b->name,
-                        is_first(a, b) ? first : now,
-                        is_first(a, b) ? now : first);
+        rg__agent_leave(
+            a, RG__EXIT_DIFFERS,
+            "host %s does not fit job %s: buffer %s is registered by %s and "
+            "not by %s; register the same in every worker",
+            a->params->host, a->params->job, b->name,
+            is_first(a, b) ? first : now, is_first(a, b) ? now : first);
 }
 
 static void take_first(rg__agent *a, const rg__slot *s, uint64_t registered)

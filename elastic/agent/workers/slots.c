@@ -875,11 +875,10 @@ static void end_of_static(rg__slot *s, bool is_finalized)
                           "rg_init, so the job ends",
                           a->params->host, s->index, ending_of(s).text);
     else if (has_met && !is_finalized)
-        rg__agent_end_job(
-            a, 1,
-            "%s.%u exited with code 0 without rg_finalize; others "
-            "may wait for it, so the job ends",
-            a->params->host, s->index);
+        rg__agent_end_job(a, 1,
+                          "%s.%u exited with code 0 without rg_finalize; "
+                          "others may wait for it, so the job ends",
+                          a->params->host, s->index);
 }
 
 static bool is_any_running(const rg__agent *a)

@@ -533,17 +533,15 @@ void rg__worker_hello(rg__agent *a, int sock, const void *bytes, size_t n,
     const rg__hello *m = bytes;
     char why[RG__TEXT_MAX] = "";
     if (pid <= 0) {
-        rg__worker_refuse(
-            a, sock,
-            "this worker is in a process namespace that the agent "
-            "can't see; start the agent in the same one");
+        rg__worker_refuse(a, sock,
+                          "this worker is in a process namespace that the "
+                          "agent can't see; start the agent in the same one");
         return;
     }
     if (n != sizeof *m || m->head.version != RG__WIRE_VERSION) {
-        rg__worker_refuse(
-            a, sock,
-            "this worker speaks another version of Regroup than the "
-            "agent, " RG_VERSION "; install one version");
+        rg__worker_refuse(a, sock,
+                          "this worker speaks another version of Regroup than "
+                          "the agent, " RG_VERSION "; install one version");
         return;
     }
     rg__slot *s = judge_hello(a, m, why);
