@@ -444,8 +444,8 @@ static rg_status try_port(rg__agent *a)
     return st;
 }
 
-/* One number for both; the one that TCP gets may be taken for UDP. The next
- * agent takes that of the one before, which others know. */
+/* TCP and UDP use one number; one that is free for TCP may be taken for UDP. An
+ * agent that takes over uses the number that other hosts know. */
 static rg_status open_port(rg__agent *a)
 {
     rg_status st = RG_ERR_SYSTEM;
@@ -453,7 +453,8 @@ static rg_status open_port(rg__agent *a)
         return rg__beat_open(a); /* and hears no other */
     for (int i = 0; a->port != 0 && st != RG_OK && i < OLD_TRIES; i++) {
         if (i > 0)
-            rg__sleep_ns(5 * RG__MS); /* a child of the dead one has it still */
+            rg__sleep_ns(5 *
+                         RG__MS); /* a child of the dead agent still holds it */
         st = try_port(a);
     }
     for (int i = 0; st != RG_OK && i < PORT_TRIES; i++) {
@@ -532,14 +533,15 @@ static rg_status open_etcd(rg__agent *a)
     return rg__etcd_create(a->loop, &etcd, &a->etcd);
 }
 
-/* First what each room keeps, empty. */
+/* What each room keeps, still empty, and the names. */
 static const make_fn parts[] = {make_timers,           rg__printer_create,
                                 rg__suspect_create,    rg__store_create,
                                 rg__generation_create, rg__crew_create,
                                 rg__mpirun_create,     rg__leaving_create,
                                 rg__control_create,    find_names};
 
-static const make_fn ways[] = {
+/* What is opened then, or taken over. */
+static const make_fn openings[] = {
     watch_supervisor,       open_port,          rg__vault_create,
     rg__replication_create, rg__paths_create,   rg__checkpoint_create,
     rg__slots_create,       rg__workers_listen, rg__end_watch_signals,
@@ -552,7 +554,9 @@ static rg_status set_up(rg__agent *a)
     if (st == RG_OK)
         st = make_all(a, parts, sizeof parts / sizeof *parts);
     rg__failpoint_start(a->life.agents);
-    return st == RG_OK ? make_all(a, ways, sizeof ways / sizeof *ways) : st;
+    return st == RG_OK
+               ? make_all(a, openings, sizeof openings / sizeof *openings)
+               : st;
 }
 
 static void tear_down(rg__agent *a)

@@ -298,7 +298,7 @@ static void judge_job(rg__agent *a, const rg__txn_reply *reply)
     if (reply->kv_count == 0)
         write_meta(a);
     else if (find_key(a, reply, "meta") == NULL)
-        clear_old(a, reply->revision); /* a word said too late to a dead job */
+        clear_old(a, reply->revision); /* of a dead job, written too late */
     else if (old.meta.create_revision == 0)
         write_meta(a); /* of another host: it says so */
     else if (strcmp(old.meta.uuid, a->meta.uuid) == 0)

@@ -17,13 +17,27 @@
 
 /* ------------------------------------------------------------------ record */
 
+rg_status rg__rundir_write(const rg__rundir *dir, const char *name,
+                           const char *text, char path[PATH_MAX])
+{
+    char fresh[PATH_MAX + 16];
+    const int n = snprintf(path, PATH_MAX, "%s/%s", dir->path, name);
+    /* agents of one job may share a machine: each has its own */
+    snprintf(fresh, sizeof fresh, "%s/job-%d.new", dir->path, (int)getpid());
+    const int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    bool ok = n < PATH_MAX && file != NULL && fputs(text, file) >= 0;
+    if (file != NULL)
+        ok = fclose(file) == 0 && ok;
+    return ok && rename(fresh, path) == 0
+               ? RG_OK
+               : rg__fail(RG_ERR_SYSTEM, "%s can't be written: %s", path,
+                          strerror(errno));
+}
+
 rg_status rg__rundir_record(const rg__rundir *dir, const rg__job_record *r)
 {
-    char path[PATH_MAX + 16], temporary[PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s/" RECORD, dir->path);
-    /* agents of one job may share a machine: each has its own */
-    snprintf(temporary, sizeof temporary, "%s/job-%d.new", dir->path,
-             (int)getpid());
+    char path[PATH_MAX];
     json_t *json =
         json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}",
                   "job", dir->job, "host", dir->host, "pid", (int)r->pid,
@@ -36,17 +50,9 @@ rg_status rg__rundir_record(const rg__rundir *dir, const rg__job_record *r)
         return rg__fail(RG_ERR_INVALID,
                         "the job's record can't be written: a name in it is "
                         "not UTF-8");
-    const int fd =
-        open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    const ssize_t n = (ssize_t)strlen(text);
-    const bool ok = fd >= 0 && write(fd, text, (size_t)n) == n &&
-                    rename(temporary, path) == 0;
+    const rg_status st = rg__rundir_write(dir, RECORD, text, path);
     free(text);
-    if (fd >= 0)
-        close(fd);
-    return ok ? RG_OK
-              : rg__fail(RG_ERR_SYSTEM, "%s can't be written: %s", path,
-                         strerror(errno));
+    return st;
 }
 
 static void copy_text(const json_t *json, const char *key, char *to,

@@ -204,24 +204,6 @@ static char **make_line(const rg__letter *letter, int *argc_p)
 
 /* ------------------------------------------------------------------- etcd */
 
-/* Other agents of the job on this machine may be reading it. */
-static rg_status write_file(const char *dir, const char *name, const char *text,
-                            char path[PATH_MAX])
-{
-    char fresh[PATH_MAX];
-    const int n = snprintf(path, PATH_MAX, "%s/%s", dir, name);
-    snprintf(fresh, sizeof fresh, "%s/job-%d.new", dir, (int)getpid());
-    const int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    bool ok = n < PATH_MAX && file != NULL && fputs(text, file) >= 0;
-    if (file != NULL)
-        ok = fclose(file) == 0 && ok;
-    return ok && rename(fresh, path) == 0
-               ? RG_OK
-               : rg__fail(RG_ERR_SYSTEM, "%s can't be written: %s", path,
-                          strerror(errno));
-}
-
 static rg_status log_in(void *arg, rg__launch *launch, const rg__rundir *dir)
 {
     remote *r = arg;
@@ -243,7 +225,7 @@ static rg_status log_in(void *arg, rg__launch *launch, const rg__rundir *dir)
     for (size_t i = 0; st == RG_OK && i < sizeof files / sizeof *files; i++) {
         const char *text = rg__letter_find(&r->letter, files[i].what);
         if (text != NULL)
-            st = write_file(dir->path, files[i].name, text, files[i].path);
+            st = rg__rundir_write(dir, files[i].name, text, files[i].path);
     }
     return st;
 }

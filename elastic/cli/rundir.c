@@ -294,7 +294,7 @@ static bool is_dead_dir(const char *base, const char *name, char path[PATH_MAX])
            !rg__rundir_is_alive(path);
 }
 
-/* ----------------------------------------------------------------- stories */
+/* --------------------------------------------------------------- event logs */
 
 /* Of a job that has ended, and no older than most_s. */
 static bool is_event_log(const char *base, const char *name, long most_s,

@@ -63,6 +63,10 @@ rg_status rg__rundir_base(const char *setting, char base[PATH_MAX]);
  * a socket. Leave it in any case. */
 rg_status rg__rundir_enter(rg__rundir *dir, const char *base, const char *job,
                            const char *host, bool owns_job);
+/* Write a file of ours at once, since other agents of the job on this machine
+ * may be reading it; its path is told. */
+rg_status rg__rundir_write(const rg__rundir *dir, const char *name,
+                           const char *text, char path[PATH_MAX]);
 rg_status rg__rundir_record(const rg__rundir *dir,
                             const rg__job_record *record);
 /* Release it; the last one removes the directory. */

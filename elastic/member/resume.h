@@ -6,10 +6,9 @@
 
 /* The newest commit on the lineage of which the acks of p's generation report
  * every part, {0, 0} where there is none, and which host gets what of it from
- * where: line->resume and line->copy. repeats: an older one by so many
- * steps at most, but none older than what any rank has reported, where fewer
- * hosts have to fetch it.
- * ERR_MEMORY. */
+ * where: line->resume and line->copy. repeats: an older one by so many steps at
+ * most, but none older than what any rank has reported, where fewer hosts have
+ * to fetch it. ERR_MEMORY. */
 rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
                             uint64_t repeats, rg__line *line);
 

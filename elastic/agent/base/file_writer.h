@@ -19,7 +19,7 @@ typedef int (*rg__writer_fn)(int sock, const void *arg);
 rg_status rg__writer_start(const char *what, rg__writer_fn fn, const void *arg,
                            const int *keep, int n, int *sock_p, pid_t *pid_p);
 
-/* In such a process, or another one: close all but 0 to 2, one and `keep`. */
+/* Close all descriptors but 0 to 2, the socket and `keep`. */
 void rg__writer_close_others(int sock, const int *keep, int n);
 
 /* The next message, of at most `room` bytes; 0: there is no other. */

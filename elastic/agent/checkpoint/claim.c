@@ -126,7 +126,7 @@ static uint64_t newest_decision(const rg__saver *v)
     return line != NULL ? line->generation : 0;
 }
 
-/* From decision to decision: when it is written their records may be gone. */
+/* With each decision: their records may be gone when the file is written. */
 void rg__claim_follow(rg__saver *v)
 {
     v->is_off = v->is_off || !rg__resume_stays_on_lineage(

@@ -392,8 +392,7 @@ void rg__saver_start_next(rg__saver *v)
 
 /* --------------------------------------------------------------- the agent */
 
-/* It already is the newest checkpoint of the job's directory. */
-static bool is_durable(const rg__saver *v, const rg__save *m)
+bool rg__saver_is_durable(const rg__saver *v, const rg__save *m)
 {
     const rg__saved *saved = &v->a->view.saved;
     return m->dir[0] == '\0' && saved->serial != 0 &&
@@ -409,7 +408,7 @@ void rg__checkpoint_ask(rg__slot *s, const rg__save *m)
                             rg__life_takes_over(s->a); /* not known yet */
     if (next.commit.generation == 0 || !is_decided || next.keep < 0 ||
         (next.dir[0] == '\0' && s->a->params->checkpoint_dir == NULL) ||
-        is_durable(v, &next))
+        rg__saver_is_durable(v, &next))
         return;
     v->next = next;
     v->has_next = true;
@@ -460,10 +459,8 @@ bool rg__checkpoint_is_busy(const rg__agent *a)
 void rg__checkpoint_stop(rg__agent *a)
 {
     rg__saver *v = a->saver;
-    if (v->req != NULL)
-        rg__etcd_cancel(v->req);
-    if (v->answering != NULL)
-        rg__etcd_cancel(v->answering);
+    rg__etcd_cancel(v->req);
+    rg__etcd_cancel(v->answering);
     v->req = v->answering = NULL;
     rg__saver_hang_up(v);
     rg__loop_close(a->loop, &v->pidfd);

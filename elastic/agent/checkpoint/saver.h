@@ -74,6 +74,8 @@ void rg__saver_rest(rg__saver *v); /* if all is over */
 void rg__saver_start_next(rg__saver *v);
 /* Why there is no checkpoint; is_last: nor will there be one. */
 void rg__saver_publish_error(rg__saver *v, bool is_last);
+/* That commit is the newest checkpoint of the job's directory already. */
+bool rg__saver_is_durable(const rg__saver *v, const rg__save *m);
 bool rg__saver_order(rg__saver *v, const rg__writer_order *order);
 
 /* claim.c */

@@ -39,8 +39,8 @@ static void on_ordered(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__timer_set(v->patience, FULL_NS);
 }
 
-/* Or, when nothing is ordered any more, that they may drop it. Under no lease:
- * they are to drop it also when this agent has ended. */
+/* Order the shards of other hosts or, when none are ordered any more, let them
+ * drop theirs: without a lease, since that holds after this agent's end. */
 static void order(rg__agent *a)
 {
     const rg__saver *v = a->saver;
@@ -142,8 +142,7 @@ static void send_answer(rg__agent *a)
     rg__txn_draft t = rg__job_txn(a);
     rg__job_put(&t, RG__KEY(SHARE, 0, a->params->host),
                 rg__share_text(&v->share), 0);
-    if (v->answering != NULL)
-        rg__etcd_cancel(v->answering);
+    rg__etcd_cancel(v->answering);
     v->answering = rg__job_send(&t, on_answered, v, send_answer);
 }
 
@@ -215,10 +214,7 @@ static bool is_cancelled(const rg__saver *v, const rg__order *o)
 /* It became durable before a worker here asked for it. */
 static bool is_durable(const rg__saver *v)
 {
-    const rg__saved *saved = &v->a->view.saved;
-    return v->phase == SAVER_HOLDING && saved->serial != 0 &&
-           v->now.dir[0] == '\0' &&
-           rg__same_commit(saved->commit, v->now.commit);
+    return v->phase == SAVER_HOLDING && rg__saver_is_durable(v, &v->now);
 }
 
 /* At the job's end no worker asks: once, for each commit that is ordered. */

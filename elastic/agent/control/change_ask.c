@@ -18,8 +18,7 @@
 static void forget(rg__change_ask *c)
 {
     rg__chain_remove(&c->a->control->change_asks, c);
-    if (c->talking != NULL)
-        rg__etcd_cancel(c->talking);
+    rg__etcd_cancel(c->talking);
     rg__timer_destroy(c->patience);
     free(c);
 }

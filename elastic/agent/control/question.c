@@ -49,8 +49,7 @@ struct rg__asked {
 static void forget(rg__asked *q)
 {
     rg__chain_remove(&q->a->control->questions, q);
-    if (q->reading != NULL)
-        rg__etcd_cancel(q->reading);
+    rg__etcd_cancel(q->reading);
     rg__timer_destroy(q->patience);
     json_decref(q->times);
     free(q);

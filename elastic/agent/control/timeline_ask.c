@@ -114,7 +114,7 @@ static void finish(void *arg)
 static void on_others(void *arg)
 {
     struct rg__timeline_ask *t = arg;
-    rg__timer_set(t->patience, 0); /* not below what called this */
+    rg__timer_set(t->patience, 0); /* not within the call that reports it */
 }
 
 static void ask_others(struct rg__timeline_ask *t, const char *path)

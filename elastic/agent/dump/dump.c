@@ -104,7 +104,7 @@ static void look(void *dump_arg)
 {
     rg__dump *d = dump_arg;
     if (d->mine == NULL && (d->others == NULL || rg__gather_is_over(d->others)))
-        rg__timer_set(d->patience, 0); /* not below what called this */
+        rg__timer_set(d->patience, 0); /* not within the call that reports it */
 }
 
 static void on_mine(void *arg, json_t *part)

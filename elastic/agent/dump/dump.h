@@ -29,7 +29,7 @@ typedef struct rg__gather_question {
 
 /* gather.c: what the other hosts of a world (NULL: of none) answer, into an
  * array that is the caller's; done is called, once, when the last one is there,
- * and never below this call. NULL: no memory. */
+ * and never within this call. NULL: no memory. */
 typedef struct rg__gather rg__gather;
 typedef void (*rg__gather_fn)(void *arg);
 rg__gather *rg__gather_begin(rg__agent *a, const rg__proposal *world,

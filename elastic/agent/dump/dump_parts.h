@@ -10,7 +10,7 @@ void rg__dump_compare(json_t *document);
 char *rg__dump_text(const json_t *document);
 
 /* host_part.c: the records, and stacks if they are wanted; done gets a new
- * reference, once, and not below this call. NULL: no memory. */
+ * reference, once, and not within this call. NULL: no memory. */
 typedef struct rg__host_part rg__host_part;
 typedef void (*rg__host_part_fn)(void *arg, json_t *document);
 rg__host_part *rg__host_part_begin(rg__agent *a, const rg__dump_wish *wish,

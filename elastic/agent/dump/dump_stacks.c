@@ -116,6 +116,12 @@ static char *read_path(const char *path)
     char *text = fd >= 0 ? read_from(fd, 0) : NULL;
     if (fd >= 0)
         close(fd);
+    return text;
+}
+
+static char *read_line(const char *path)
+{
+    char *text = read_path(path);
     if (text != NULL)
         text[strcspn(text, "\n")] = '\0';
     return text;
@@ -127,7 +133,7 @@ static void put_file(FILE *out, pid_t pid, const char *tid, const char *name)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task/%.16s/%s", (int)pid, tid, name);
-    char *text = read_path(path);
+    char *text = read_line(path);
     fprintf(out, " %s %s", name, text != NULL ? text : "?");
     free(text);
 }
@@ -136,10 +142,7 @@ static void put_kernel_stack(FILE *out, pid_t pid, const char *tid)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task/%.16s/stack", (int)pid, tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char *text = fd >= 0 ? read_from(fd, 0) : NULL;
-    if (fd >= 0)
-        close(fd);
+    char *text = read_path(path);
     if (text != NULL)
         fprintf(out, "%s", text);
     free(text);

@@ -120,7 +120,7 @@ static void drop_helper(rg__helper *h)
     free(h);
 }
 
-/* Not yet, or only that the rank was killed. */
+/* There is no code yet, or only that of a kill. */
 static bool is_unknown(int code)
 {
     return code == 0 || code == 128 + SIGKILL;
@@ -136,7 +136,7 @@ static bool may_know_code(const rg__agent *a)
            a->launch.by != RG__BROKE_BY_OTHERS && is_unknown(a->launch.code);
 }
 
-/* Where it does not, its own is that of a signal. */
+/* An mpirun that does not know it ends with that of a signal. */
 static void take_code(rg__agent *a, int status)
 {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;

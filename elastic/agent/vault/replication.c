@@ -117,7 +117,7 @@ static bool is_replicated_at(const rg__agent *a, const rg__proposal *p,
     return steps > 0 && (uint32_t)steps <= replicas_of(a);
 }
 
-/* --------------------------------------------------------------- is it room */
+/* ------------------------------------------------------------ is there room */
 
 /* Bytes of shards in one vault slot, at most, in that world. */
 static uint64_t bytes_needed(const rg__agent *a, const rg__proposal *p)
@@ -184,7 +184,8 @@ static bool add_rank(rg__replication *c, int rank)
     return true;
 }
 
-static void end_incoming(rg__replication *c, uint64_t older_than);
+static void end_incoming(rg__replication *c, uint64_t older_than,
+                         uint64_t host);
 
 static void note_moved(partner *one)
 {
@@ -271,7 +272,7 @@ void rg__replication_destroy(rg__agent *a)
     rg__replication *c = a->replication;
     if (c == NULL)
         return;
-    end_incoming(c, UINT64_MAX);
+    end_incoming(c, UINT64_MAX, 0);
     if (c->again != NULL && c->sweep != NULL)
         stop(c);
     rg__timer_destroy(c->again);
@@ -284,7 +285,7 @@ void rg__replication_begin(rg__agent *a, const rg__proposal *p)
 {
     rg__replication *c = a->replication;
     stop(c);
-    end_incoming(c, p->generation);
+    end_incoming(c, p->generation, 0);
     if (!rg__vault_has_shards(a) || rg__view_host_index(p, a->id) < 0)
         return;
     c->generation = p->generation;
@@ -619,29 +620,15 @@ static void free_incoming(incoming *from)
     free(from);
 }
 
-static void drop_incoming(incoming *from)
-{
-    rg__connection_close(from->in.wire);
-    free_incoming(from);
-}
-
-static void end_incoming(rg__replication *c, uint64_t older_than)
+/* Those of older generations, and that of a host; 0: of none. */
+static void end_incoming(rg__replication *c, uint64_t older_than, uint64_t host)
 {
     for (incoming *from = c->incoming, *next; from != NULL; from = next) {
         next = from->next;
-        if (from->generation < older_than)
-            drop_incoming(from);
-    }
-}
-
-/* It has called again: what the connection before has on its way would come
- * behind newer copies. */
-static void end_incoming_of(rg__replication *c, uint64_t host)
-{
-    for (incoming *from = c->incoming, *next; from != NULL; from = next) {
-        next = from->next;
-        if (from->host == host)
-            drop_incoming(from);
+        if (from->generation >= older_than && from->host != host)
+            continue;
+        rg__connection_close(from->in.wire);
+        free_incoming(from);
     }
 }
 
@@ -724,7 +711,9 @@ bool rg__replication_serve(rg__agent *a, rg__connection *c, const void *body,
     if (from == NULL)
         return false;
     memcpy(&m, body, sizeof m);
-    end_incoming_of(a->replication, m.host);
+    /* what is still on its way over the connection before would come behind
+     * newer copies */
+    end_incoming(a->replication, 0, m.host);
     *from = (incoming){.generation = m.generation,
                        .host = m.host,
                        .next = a->replication->incoming};

@@ -303,21 +303,20 @@ void rg__slots_start(rg__agent *a)
     }
 }
 
-/* By its descriptor: the number of a grandchild may be another process's. */
-static void signal_worker(const rg__slot *s, int signum)
+/* The child's process group, and the worker, which may be outside of it: by its
+ * descriptor, as the number of a grandchild may be another process's. */
+static void signal_slot(const rg__slot *s, int signum)
 {
+    if (s->saved.child > 0) /* 0 would be this process group */
+        kill(-s->saved.child, signum);
     if (s->w.pidfd >= 0 && rg__slot_can_store(s))
         syscall(SYS_pidfd_send_signal, s->w.pidfd, signum, NULL, 0);
 }
 
 void rg__slots_signal(rg__agent *a, int signum)
 {
-    for (int i = 0; i < a->params->slots; i++) {
-        const rg__slot *s = &a->slot[i];
-        if (s->saved.child != 0)
-            kill(-s->saved.child, signum);
-        signal_worker(s, signum); /* maybe outside of the group */
-    }
+    for (int i = 0; i < a->params->slots; i++)
+        signal_slot(&a->slot[i], signum);
 }
 
 /* It hears from Regroup that it is to end; or it has returned from rg_run, and
@@ -333,20 +332,11 @@ static bool has_returned(const rg__slot *s)
     return is_asked_by_regroup(s) && (s->w.is_finalized || s->a->is_done);
 }
 
-static void ask_to_end(rg__slot *s)
-{
-    if (s->saved.child != 0)
-        kill(-s->saved.child, SIGTERM);
-    signal_worker(s, SIGTERM);
-}
-
 void rg__slots_ask(rg__agent *a)
 {
-    for (int i = 0; i < a->params->slots; i++) {
-        rg__slot *s = &a->slot[i];
-        if (!is_asked_by_regroup(s))
-            ask_to_end(s);
-    }
+    for (int i = 0; i < a->params->slots; i++)
+        if (!is_asked_by_regroup(&a->slot[i]))
+            signal_slot(&a->slot[i], SIGTERM);
 }
 
 void rg__slots_hasten(void *agent_arg)
@@ -354,7 +344,7 @@ void rg__slots_hasten(void *agent_arg)
     rg__agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++)
         if (!has_returned(&a->slot[i]))
-            ask_to_end(&a->slot[i]);
+            signal_slot(&a->slot[i], SIGTERM);
 }
 
 /* A job that waits is no job that is stuck: no worker is pinged meanwhile, and
@@ -366,12 +356,8 @@ void rg__slots_pause(rg__agent *a, bool pauses)
     a->is_paused = pauses;
     a->on->noted(a);
     for (int i = 0; i < a->params->slots; i++) {
-        rg__slot *s = &a->slot[i];
-        const int signum = pauses ? SIGSTOP : SIGCONT;
-        s->w.silent_ticks = 0;
-        if (s->saved.child != 0)
-            kill(-s->saved.child, signum);
-        signal_worker(s, signum);
+        a->slot[i].w.silent_ticks = 0;
+        signal_slot(&a->slot[i], pauses ? SIGSTOP : SIGCONT);
     }
     rg__log(RG__INFO, "agent", "the workers of host %s %s", a->params->host,
             pauses ? "are paused" : "go on");
@@ -381,9 +367,7 @@ void rg__slots_pause(rg__agent *a, bool pauses)
 
 void rg__slot_kill(const rg__slot *s)
 {
-    if (s->saved.child > 0) /* 0 would be this process group */
-        kill(-s->saved.child, SIGKILL);
-    signal_worker(s, SIGKILL);
+    signal_slot(s, SIGKILL);
 }
 
 /* A crash may go on to dump core, which SIGKILL would cut off; one that does
@@ -830,12 +814,8 @@ static void start_again(rg__slot *s)
     forgive(s);
     if (s->saved.is_recalled || (is_from_outside && a->params->is_mpi))
         s->saved.quick_deaths = 1;
-    if (s->saved.is_recalled ||
+    if (s->saved.is_recalled || is_excused(a) ||
         (is_from_outside && a->params->max_restarts > 0)) {
-        start_ended(s);
-        return;
-    }
-    if (is_excused(a)) {
         start_ended(s);
         return;
     }
