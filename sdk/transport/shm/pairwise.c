@@ -317,14 +317,8 @@ static rg_status copy_direct(rg__native *c)
             return st;
         if (m == c->rank && from == place_of(c, m))
             continue;
-        const uint64_t left = bytes - c->at;
-        const size_t now =
-            left < RG__WORK_BYTES ? (size_t)left : RG__WORK_BYTES;
-        rg__read_take(c, m, c->posting[m].at.send_segment,
-                      place_of(c, m) + c->at, from + c->at, now);
-        c->at += now;
-        c->base.moves++;
-        if (c->at < bytes)
+        if (!rg__read_take(c, m, c->posting[m].at.send_segment, place_of(c, m),
+                           from, bytes))
             return RG_IN_PROGRESS;
     }
     return RG_OK;

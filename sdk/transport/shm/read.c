@@ -28,7 +28,10 @@
 #include <sys/uio.h>
 
 #include "sdk/base/copy.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/shm/shm_comm.h"
+
+#define READ_BYTES (4 * RG__WORK_BYTES) /* a call of the kernel takes 1.5 us */
 
 static bool read_all(uint32_t pid, void *to, uint64_t from, size_t bytes)
 {
@@ -79,17 +82,24 @@ void rg__read_describe(const rg__native *c, const void *p, uint64_t part,
     w->proof_at = (uintptr_t)&sh->proof;
 }
 
-void rg__read_take(rg__native *c, int m, uint32_t segment, void *to,
-                   const void *from, size_t bytes)
+bool rg__read_take(rg__native *c, int m, uint32_t segment, void *to,
+                   const void *from, uint64_t bytes)
 {
-    if (segment != RG__READ || m == c->rank) {
-        rg__copy(to, from, bytes);
-        return;
-    }
-    c->member[m].read_in = c->ops;
-    if (!c->has_failed)
-        c->has_failed = !is_proven(c, m) ||
-                        !read_all(c->member[m].pid, to, (uintptr_t)from, bytes);
+    const bool is_read = segment == RG__READ && m != c->rank;
+    const size_t now =
+        rg__least(bytes - c->at, is_read ? READ_BYTES : RG__WORK_BYTES);
+    char *there = (char *)to + c->at;
+    const char *here = (const char *)from + c->at;
+    if (is_read)
+        c->member[m].read_in = c->ops;
+    if (!is_read)
+        rg__copy(there, here, now);
+    else if (!c->has_failed)
+        c->has_failed = !is_proven(c, m) || !read_all(c->member[m].pid, there,
+                                                      (uintptr_t)here, now);
+    c->at += now;
+    c->base.moves++;
+    return c->at == bytes;
 }
 
 static _Atomic uint64_t *failed_of(const rg__native *c, int m)

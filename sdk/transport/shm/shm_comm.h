@@ -196,9 +196,10 @@ void rg__read_describe(const rg__native *c, const void *p, uint64_t part,
 /* May a posting say RG__READ? Only where nothing is added up, on one host. */
 bool rg__read_is_possible(const rg__native *c);
 bool rg__read_is_used(const rg__native *c);
-/* Copy, or read, what member m has named so. */
-void rg__read_take(rg__native *c, int m, uint32_t segment, void *to,
-                   const void *from, size_t bytes);
+/* Copy, or read, the next piece of what member m has named so; true: it was the
+ * last one. */
+bool rg__read_take(rg__native *c, int m, uint32_t segment, void *to,
+                   const void *from, uint64_t bytes);
 /* I have read what I need; then until it counts. */
 void rg__read_post(rg__native *c);
 rg_status rg__read_end(rg__native *c);

@@ -291,16 +291,6 @@ rg_status rg__zero_copy_allreduce(rg__native *c)
 
 /* --------------------------------------------------------------- broadcast */
 
-static bool copy_piece(rg__native *c, int m, uint32_t segment, char *to,
-                       const char *from)
-{
-    const size_t now = rg__least(c->bytes - c->at, RG__WORK_BYTES);
-    rg__read_take(c, m, segment, to + c->at, from + c->at, now);
-    c->at += now;
-    c->base.moves++;
-    return c->at == c->bytes;
-}
-
 rg_status rg__zero_copy_broadcast(rg__native *c)
 {
     const int root = c->root;
@@ -309,8 +299,8 @@ rg_status rg__zero_copy_broadcast(rg__native *c)
         if (st != RG_OK)
             return st;
         if (root != c->rank &&
-            !copy_piece(c, root, c->posting[root].at.recv_segment, c->coll.recv,
-                        c->member[root].to))
+            !rg__read_take(c, root, c->posting[root].at.recv_segment,
+                           c->coll.recv, c->member[root].to, c->bytes))
             return RG_IN_PROGRESS;
         post_done(c);
     }
@@ -327,7 +317,8 @@ static bool gather_piece(rg__native *c)
         c->peer == c->rank ? c->coll.send : c->member[c->peer].from;
     const bool is_there = c->peer == c->rank && c->coll.send == to;
     if (is_there ||
-        copy_piece(c, c->peer, c->posting[c->peer].at.send_segment, to, from)) {
+        rg__read_take(c, c->peer, c->posting[c->peer].at.send_segment, to, from,
+                      c->bytes)) {
         c->peer++;
         c->at = 0;
     }
