@@ -73,14 +73,24 @@ static const char *contribution(const rg__native *c, int m, uint32_t step,
                         : rg__shm_slot(c, m, step) + at;
 }
 
+/* In a reduce only the root copies out; others are done with a step when they
+ * have made their slice of it. */
+static bool keeps_result(const rg__native *c)
+{
+    return c->coll.kind == RG__ALLREDUCE || c->root == c->rank;
+}
+
 static void reduce_block(const rg__native *c, uint32_t step, size_t at,
                          size_t bytes)
 {
     const void *src[RG__SOURCES_MAX];
+    char *sum = rg__shm_slot(c, c->rank, step) + at;
     for (int m = 0; m < c->n; m++)
         src[m] = contribution(c, m, step, at);
-    rg__combine(&c->coll, rg__shm_slot(c, c->rank, step) + at, src, c->n,
-                bytes / rg_type_size(c->coll.type), c->n);
+    rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
+                c->n);
+    if (keeps_result(c)) /* while it is in the cache */
+        rg__copy((char *)c->coll.recv + begin_of(step) + at, sum, bytes);
 }
 
 static void my_slice(const rg__native *c, uint32_t step, size_t *begin_p,
@@ -124,15 +134,10 @@ static void copy_slices_out(rg__native *c)
         size_t begin, end;
         rg__vault_slice(bytes_of(c, step), (uint32_t)m, (uint32_t)c->n, &begin,
                         &end);
-        rg__copy(data + begin, rg__shm_slot(c, m, step) + begin, end - begin);
+        if (m != c->rank)
+            rg__copy(data + begin, rg__shm_slot(c, m, step) + begin,
+                     end - begin);
     }
-}
-
-/* In a reduce only the root copies out; others are done with a step when they
- * have made their slice of it. */
-static bool keeps_result(const rg__native *c)
-{
-    return c->coll.kind == RG__ALLREDUCE || c->root == c->rank;
 }
 
 rg_status rg__staged_allreduce(rg__native *c)
