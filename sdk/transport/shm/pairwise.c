@@ -303,11 +303,12 @@ static rg_status locate(const rg__native *c, int m, const char **from_p)
                                      part_bytes(c, m, c->rank), from_p);
 }
 
-/* A piece of one stream that is read in place; OK: all of them are copied. */
+/* A piece of one stream that is read in place, mine first; OK: all of them are
+ * copied. */
 static rg_status copy_direct(rg__native *c)
 {
     for (; c->peer < c->n; c->peer++, c->at = 0) {
-        const int m = c->peer;
+        const int m = (c->rank + c->peer) % c->n;
         const uint64_t bytes = part_bytes(c, m, c->rank);
         const char *from = NULL;
         if (!is_zero_copy(c, m) || bytes == 0)

@@ -309,16 +309,16 @@ rg_status rg__zero_copy_broadcast(rg__native *c)
 
 /* --------------------------------------------------------------- allgather */
 
-/* One piece of one member's data; true when all have been copied. */
+/* One piece of one member's data, mine first, which may be in the cache; true
+ * when all have been copied. */
 static bool gather_piece(rg__native *c)
 {
-    char *to = (char *)c->coll.recv + (uint64_t)c->peer * c->bytes;
-    const char *from =
-        c->peer == c->rank ? c->coll.send : c->member[c->peer].from;
-    const bool is_there = c->peer == c->rank && c->coll.send == to;
-    if (is_there ||
-        rg__read_take(c, c->peer, c->posting[c->peer].at.send_segment, to, from,
-                      c->bytes)) {
+    const int m = (c->rank + c->peer) % c->n;
+    char *to = (char *)c->coll.recv + (uint64_t)m * c->bytes;
+    const char *from = m == c->rank ? c->coll.send : c->member[m].from;
+    const bool is_there = m == c->rank && c->coll.send == to;
+    if (is_there || rg__read_take(c, m, c->posting[m].at.send_segment, to, from,
+                                  c->bytes)) {
         c->peer++;
         c->at = 0;
     }
