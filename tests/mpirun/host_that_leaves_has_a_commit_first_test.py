@@ -1,17 +1,19 @@
 """A host that is drained ends its launch with a commit: rg_state_commit tells
 all ranks so, they end by themselves, charged to none of them though their
 Regroup threads may be late, and the next launch goes on from there on the
-other hosts. Each launch has the same environment, but for what says which
+other hosts. If a host is lost while it leaves, nothing waits for its agent
+to come back. Each launch has the same environment, but for what says which
 it is; flags of --mpirun arrive, and what an outer launcher has set does not.
 
 Covers: mpirun/mpirun.c mpirun_line.c ranks.c rank_main.c drain.c publish.c
-thread.c
+thread.c suspect.c
 """
 
+import json
 import re
 
 from hosts import Hosts, HostsJob
-from house import UNTIL_FINISH, claim, main, skip
+from house import UNTIL_FINISH, claim, main, skip, until
 from mpijob import FINAL, HOSTS_ENV, SOLVER, launches, need_solver, \
     value_after, wait_launch
 
@@ -37,9 +39,21 @@ def check_environment(job, rank, restart):
     claim("outer" not in env.get("PMIX_NAMESPACE", ""), "an outer launch's")
 
 
+def lost_while_it_leaves(job, there):
+    """Its ranks have ended, and those of the next launch have yet to meet."""
+    key = f"/regroup/v1/{job.name}/all/mpirun"
+    job.drain(there)
+    until(lambda: json.loads(job.hosts.keys(key)[key])["number"] == 3, 20,
+          "launch 3 begins")
+    job.kill_host(there)
+    wait_launch(job, 3)
+    told = launches(job)[-1]
+    claim(there not in told[2] and told[4] < 9000, f"{told}")
+
+
 def test():
     need_solver()
-    with Hosts(3) as hosts:
+    with Hosts(4) as hosts:
         if not hosts.has_nets:
             skip("hosts on one machine need network namespaces, so root")
         with HostsJob(hosts, ["--mpi", "-n", "2", "--mpirun",
@@ -60,6 +74,7 @@ def test():
             claim(there not in told[2], f"{told}")
             claim(told[5] == "after a host leaves", f"{told}")
             claim(job.agents[there].wait(20) == 0, "the host leaves with 0")
+            lost_while_it_leaves(job, job.host_of(1))
             job.finish()
             job.check(is_mpi=True)
             step, value, _ = FINAL.findall(job.text())[-1]

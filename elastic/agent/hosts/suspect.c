@@ -220,6 +220,7 @@ static bool is_training(const rg__agent *a)
                            a->acking >= now &&
                            rg__view_host_index(rg__view_newest(a), a->id) >= 0;
     return decided != NULL && a->aborted < decided->generation &&
+           decided->launch == a->view.mpirun.number &&
            !a->view.mpirun.is_over && !have_left;
 }
 
