@@ -78,6 +78,8 @@ static void check_mistakes(const regroup::context &ctx)
     need(b == 2 * ctx.size(), "a group gives its results");
 }
 
+static std::int64_t parts[3];
+
 /* Once the others have made the commit, and are on their way to wait. */
 static void die_before(const regroup::context &ctx)
 {
@@ -93,6 +95,7 @@ static void train(const regroup::context &ctx, regroup::state &state,
                   std::int64_t &step)
 {
     const regroup::set even = ctx.split(ctx.rank() % 2, 0, "even");
+    need(parts[2] == step, "what a span shows is registered, not the span");
     while (step < 60) {
         std::vector<std::int64_t> one(20000, 1);
         if (step == 20 && ctx.generation() == 1)
@@ -106,7 +109,7 @@ static void train(const regroup::context &ctx, regroup::state &state,
             throw;
         }
         need(one[19999] == ctx.size(), "the sum is the world's size");
-        step++;
+        parts[2] = ++step;
         state.metric("ranks", ctx.size());
         state.commit();
     }
@@ -122,6 +125,8 @@ try {
     std::int64_t step = 0;
     std::uint64_t told = 0;
     state.add("step", step);
+    regroup::span<std::int64_t> view(parts);
+    state.add("view", view);
     state.on_commit([&](std::uint64_t now) { told = now; });
     state.run([&] { train(ctx, state, step); });
     need(step == 60 && told >= 60, "each step counts");

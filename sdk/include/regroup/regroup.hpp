@@ -160,6 +160,11 @@ template <class T> class span {
 /* What a container holds, const or not. */
 template <class C>
 using element_of = std::remove_pointer_t<decltype(std::declval<C &>().data())>;
+template <class C, class = void> struct has_data : std::false_type {
+};
+template <class C>
+struct has_data<C, std::void_t<element_of<C>>> : std::true_type {
+};
 
 /* -------------------------------------------------------------- requests */
 
@@ -497,20 +502,22 @@ class state {
     {
         return state_;
     }
-    /* A container whose size does not change, or one plain object; borrowed
-     * until the state is destroyed. */
+    /* A container whose size does not change, what a span shows, or one plain
+     * object; borrowed until the state is destroyed. */
     template <class T>
     void add(const char *name, T &data,
              const rg_buffer_params *params = nullptr)
     {
-        if constexpr (std::is_trivially_copyable_v<T>) {
-            check(rg_state_add(state_, name, &data, sizeof data, params));
-        } else {
-            using element = std::remove_pointer_t<decltype(data.data())>;
-            static_assert(std::is_trivially_copyable_v<element>,
+        if constexpr (has_data<T>::value) {
+            static_assert(std::is_trivially_copyable_v<element_of<T>>,
                           "registered memory is copied byte by byte");
             check(rg_state_add(state_, name, data.data(),
-                               data.size() * sizeof(element), params));
+                               data.size() * sizeof *data.data(), params));
+        } else {
+            static_assert(std::is_trivially_copyable_v<T> &&
+                              !std::is_pointer_v<T>,
+                          "give a container, a span, or one plain object");
+            check(rg_state_add(state_, name, &data, sizeof data, params));
         }
     }
     void commit()
