@@ -76,7 +76,8 @@ struct rg_reducer {
     bool is_compared;    /* the lists of all ranks, in that generation */
     uint64_t id;         /* of the set's reducers, equal on all ranks */
     int next;            /* bucket to be started */
-    int64_t spent_ns;    /* in the last rg_reducer_finish */
+    int64_t ready_ns;    /* in rg_reducer_ready, in this step */
+    int64_t spent_ns;    /* there and in rg_reducer_finish, in the last one */
     rg__tuning tuning;
     rg_status st; /* of the first start that failed */
     char why[RG__TEXT_MAX];

@@ -297,6 +297,7 @@ rg_status rg_reducer_start_step(rg_reducer *r)
         begin_bucket(&r->bucket[b]);
     pthread_mutex_lock(&r->lock);
     r->next = r->ordered = 0;
+    r->ready_ns = 0;
     r->st = RG_OK;
     r->is_in_step = true;
     pthread_mutex_unlock(&r->lock);
@@ -375,6 +376,7 @@ rg_status rg_reducer_ready(rg_reducer *r, int index)
 {
     if (r == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_reducer_ready needs a reducer");
+    const uint64_t begin = rg__now_ns();
     pthread_mutex_lock(&r->lock);
     rg_status st = claim(r, index);
     pthread_mutex_unlock(&r->lock);
@@ -387,6 +389,7 @@ rg_status rg_reducer_ready(rg_reducer *r, int index)
     r->order[r->ordered++] = index;
     r->bucket[t->bucket].missing--;
     start_complete(r);
+    r->ready_ns += (int64_t)(rg__now_ns() - begin);
     if (--r->putting == 0)
         pthread_cond_signal(&r->quiet);
     st = r->st == RG_OK ? RG_OK : rg__fail(r->st, "%s", r->why);
@@ -483,7 +486,7 @@ rg_status rg_reducer_finish(rg_reducer *r)
     end_buckets(r);
     if (judged == RG_OK)
         note(r, judged = rg__reducer_verdict_wait(r, &verdict, &is_plan_due));
-    r->spent_ns = (int64_t)(rg__now_ns() - begin);
+    r->spent_ns = r->ready_ns + (int64_t)(rg__now_ns() - begin);
     /* All ranks do what the verdict asks for, or others would wait. */
     if (judged == RG_OK)
         note(r, prepare_next(r, is_plan_due, rg__reducer_spent(r, &verdict)));

@@ -6,6 +6,7 @@ Covers: process_sets/reducer/tuning.c elastic/cli/launch.c
 tests/process_sets/tuning.c
 """
 import os
+import re
 import tempfile
 
 from house import BUILD, Job, claim, main_all
@@ -38,6 +39,22 @@ def test_loss():
               f"what was chosen is none of those measured: {lines}")
         claim(float(lines[-1][2]) == min(float(line[2]) for line in lines),
               f"it has not chosen the fastest: {lines}")
+
+
+def test_what_counts():
+    """Time in rg_reducer_ready counts, too: a start for each small bucket costs
+    the backward more than the end of the step shows."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "log")
+        with Job(["-n", "2", "--autotune-log", log],
+                 [TUNING, STEPS, "top_k"]) as job:
+            job.finish()
+            ready = [float(ms) for ms in re.findall("ready: (.*) ms",
+                                                    job.text())]
+        claim(len(ready) == 2, f"{ready}")
+        for line in lines_of(log):
+            claim(float(line[2]) >= sum(ready) / 2,
+                  f"{line}, and all steps took {ready} ms to become ready")
 
 
 def test_off():
