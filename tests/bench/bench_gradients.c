@@ -4,6 +4,7 @@
  *   mpirun -n 2 bench_gradients-openmpi [--rounds N] [--backward-ms N]
  *                                       [--model resnet50|gpt2]
  *                                       [--thread-level multiple]
+ *                                       [--bucket-bytes N] [--only way,way]
  *
  *   views    a reducer whose tensors live in its buckets
  *   copied   a reducer of tensors in ordinary memory
@@ -18,8 +19,9 @@
  * exposed time, that is what a step takes longer than its backward, which
  * sleeps between tensors. Parts of it: ready, in rg_reducer_ready, and after,
  * behind the backward of the last rank; the rest is ranks that end theirs at
- * different times. Before each step all tensors are written; a time is the
- * maximum of all ranks. wrong: elements that are not the sum. barrier: the
+ * different times. With 13 rounds or more, reducers have tried all sizes of
+ * buckets before the first (--bucket-bytes gives one). Before each step all
+ * tensors are written; a time is the maximum of all ranks. wrong: elements that are not the sum. barrier: the
  * shortest of some in each round, the least and the greatest of all rounds: it
  * tells whether the ranks' processors shared a cache. */
 #include <mpi.h>
@@ -34,6 +36,7 @@
 #include "tests/bench/models.h"
 
 #define ROUNDS_MAX       200
+#define WARM             13 /* rounds in which a reducer tries its sizes */
 #define RANKS_MAX        64
 #define BLOCK            ((uint64_t)2048)   /* elements that stay in L1 */
 #define REGISTERED_LEAST ((size_t)64 << 10) /* smaller ones are copied */
@@ -267,13 +270,16 @@ static void print_row(way w, double *at_once, double *exposed, const parts *p,
            (unsigned long long)wrong);
 }
 
-static void make_buffers(void)
+static void make_buffers(uint64_t bucket_bytes)
 {
-    const rg_reducer_params params = {.size = sizeof params, .sum = 1};
+    const rg_reducer_params params = {
+        .size = sizeof params, .sum = 1, .bucket_bytes = bucket_bytes};
     need(rg_reducer_create(rg_world(ctx), &params, &of_views));
     need(rg_reducer_create(rg_world(ctx), &params, &of_copies));
-    const rg_reducer_params in_place = {
-        .size = sizeof in_place, .sum = 1, .own_bytes = REGISTERED_LEAST};
+    const rg_reducer_params in_place = {.size = sizeof in_place,
+                                        .sum = 1,
+                                        .bucket_bytes = bucket_bytes,
+                                        .own_bytes = REGISTERED_LEAST};
     need(rg_reducer_create(rg_world(ctx), &in_place, &of_registered));
     packed = malloc(all.total * sizeof *packed);
     for (int i = 0; i < all.tensors; i++) {
@@ -333,6 +339,8 @@ int main(int argc, char **argv)
     const int rounds = asked < 1 ? 1 : asked > ROUNDS_MAX ? ROUNDS_MAX : asked;
     const double backward = atof(flag(argc, argv, "--backward-ms", "30"));
     const char *model_name = flag(argc, argv, "--model", "resnet50");
+    const char *only = flag(argc, argv, "--only",
+                            "views,registered,copied,loop,mpi,pack,floor");
     const char *level = flag(argc, argv, "--thread-level", "single");
     int got = 0;
     MPI_Init_thread(&argc, &argv,
@@ -346,14 +354,16 @@ int main(int argc, char **argv)
         model_gpt2(&all);
     else
         model_resnet50(&all);
-    make_buffers();
+    make_buffers(strtoull(flag(argc, argv, "--bucket-bytes", "0"), NULL, 10));
     share_memory();
     double near = 1e9, far = 0;
-    for (int k = -1; k < rounds; k++) { /* the first round warms up */
+    for (int k = rounds < WARM ? -1 : -WARM; k < rounds; k++) {
         const double barrier = shortest_barrier_us();
         near = barrier < near ? barrier : near;
         far = k >= 0 && barrier > far ? barrier : far;
         for (int w = 0; w < WAYS; w++) {
+            if (strstr(only, names[w]) == NULL || (w > COPIED && k < -1))
+                continue;
             const int at = k < 0 ? 0 : k;
             write_all((way)w);
             at_once[w][at] = step((way)w, 0, &of[w][at]);
@@ -372,7 +382,9 @@ int main(int argc, char **argv)
                model_name, all.tensors, (double)all.total * 4e-6, size,
                backward, rounds);
         for (int w = 0; w < WAYS; w++)
-            print_row((way)w, at_once[w], exposed[w], of[w], rounds, wrong[w]);
+            if (strstr(only, names[w]) != NULL)
+                print_row((way)w, at_once[w], exposed[w], of[w], rounds,
+                          wrong[w]);
         printf("# barrier: %.2f to %.2f us\n# idle for 500 ms: %.2f ms of "
                "CPU\n",
                near, far, idle);
