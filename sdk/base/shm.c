@@ -20,7 +20,6 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/page.h"
 
-#define HUGE_BYTES ((size_t)2 << 20)
 /* Usually a huge page takes 1 ms, as much as touching its small ones would. */
 #define HUGE_NS       (2 * RG__MS)
 #define HUGE_SLACK_NS (50 * RG__MS)
@@ -197,17 +196,17 @@ rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p)
 /* Room for the bytes, where huge pages fit. NULL: the kernel may choose. */
 static void *find_place(size_t bytes)
 {
-    if (bytes < HUGE_BYTES)
+    if (bytes < RG__HUGE_BYTES)
         return NULL;
     const size_t whole = rg__page_round(bytes);
-    char *room = mmap(NULL, whole + HUGE_BYTES, PROT_NONE,
+    char *room = mmap(NULL, whole + RG__HUGE_BYTES, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return NULL;
-    const size_t before = -(uintptr_t)room % HUGE_BYTES;
+    const size_t before = -(uintptr_t)room % RG__HUGE_BYTES;
     if (before > 0)
         munmap(room, before);
-    munmap(room + before + whole, HUGE_BYTES - before);
+    munmap(room + before + whole, RG__HUGE_BYTES - before);
     return room + before;
 }
 
@@ -229,7 +228,7 @@ static rg_status map(int fd, size_t place, size_t bytes, void *wish, int flags,
                         strerror(errno));
     madvise(at, bytes, MADV_DONTFORK);
     madvise(at, bytes, MADV_DONTDUMP); /* sparse, or a copy of what is */
-    if (bytes >= HUGE_BYTES)
+    if (bytes >= RG__HUGE_BYTES)
         madvise(at, bytes, MADV_HUGEPAGE);
     *at_p = at;
     return RG_OK;
@@ -265,13 +264,14 @@ void rg__shm_make_huge(void *at, size_t bytes)
 {
     const uint64_t begin = rg__now_ns();
     uint64_t ns = HUGE_SLACK_NS;
-    for (char *p = at; bytes >= HUGE_BYTES; p += HUGE_BYTES) {
-        const bool fails = madvise(p, HUGE_BYTES, MADV_COLLAPSE) != 0;
+    for (size_t p = -(uintptr_t)at % RG__HUGE_BYTES;
+         p + RG__HUGE_BYTES <= bytes; p += RG__HUGE_BYTES) {
+        const bool fails =
+            madvise((char *)at + p, RG__HUGE_BYTES, MADV_COLLAPSE) != 0;
         ns += HUGE_NS;
         if ((fails && errno != EAGAIN && errno != EBUSY) ||
             rg__now_ns() - begin > ns)
             return;
-        bytes -= HUGE_BYTES;
     }
 }
 

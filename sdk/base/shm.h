@@ -7,6 +7,8 @@
 
 #include "regroup/regroup.h"
 
+#define RG__HUGE_BYTES ((size_t)2 << 20) /* a huge page */
+
 /* Make a memfd of that size, zeroed and sealed against resizing; reserved:
  * every page exists now, so that no later store can fail (ERR_MEMORY). */
 rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
@@ -46,7 +48,8 @@ void rg__shm_touch(void *at, size_t bytes);
 /* Move the pages of new memory into huge ones, as many as the kernel finds in a
  * time that is worth it (from Linux 6.1 on): a pass over a large buffer is a
  * fifth slower in small ones. Other processes' mappings follow when they are
- * next used. */
+ * next used. An address and its place in the memfd must be equal modulo
+ * RG__HUGE_BYTES. */
 void rg__shm_make_huge(void *at, size_t bytes);
 
 /* NULL is allowed. */

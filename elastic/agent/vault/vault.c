@@ -22,8 +22,6 @@
 #include "sdk/base/grow.h"
 #include "sdk/base/shm.h"
 
-#define HUGE_BYTES (UINT64_C(2) << 20)
-
 /* ----------------------------------------------- from one agent to the next */
 
 /* A copy of a struct of ours, behind those of the list. */
@@ -356,7 +354,8 @@ static rg__vault_buffer *find_buffer(rg__agent *a, const char *name)
  * a room lacks stops there. Places cost nothing, pages do. */
 static uint64_t next_place(const rg__agent *a, const rg__vault_buffer *b)
 {
-    const uint64_t unit = room_of(b) < HUGE_BYTES ? RG__PAGE_BYTES : HUGE_BYTES;
+    const uint64_t unit =
+        room_of(b) < RG__HUGE_BYTES ? RG__PAGE_BYTES : RG__HUGE_BYTES;
     uint64_t end = rg__page_round(sizeof(rg__vault));
     for (int i = 0; i < a->store->buffers; i++) {
         const rg__vault_buffer *other = &a->store->buffer[i];
