@@ -21,9 +21,10 @@
  * behind the backward of the last rank; the rest is ranks that end theirs at
  * different times. With 13 rounds or more, reducers have tried all sizes of
  * buckets before the first (--bucket-bytes gives one). Before each step all
- * tensors are written; a time is the maximum of all ranks. wrong: elements that are not the sum. barrier: the
- * shortest of some in each round, the least and the greatest of all rounds: it
- * tells whether the ranks' processors shared a cache. */
+ * tensors are written; a time is the maximum of all ranks. wrong: elements that
+ * are not the sum. barrier: the shortest of some in each round, the least and
+ * the greatest of all rounds: it tells whether the ranks' processors shared a
+ * cache. */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
