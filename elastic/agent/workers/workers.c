@@ -196,29 +196,40 @@ static void on_stand(rg__slot *s, const rg__stand *m)
     s->a->on->slot_stood(s, m->is_at_door != 0, m->registered);
 }
 
+/* false: another message. */
+static bool handle_mark(rg__slot *s, rg__wire_type type, const rg__mark *m)
+{
+    switch (type) {
+    case RG__READY:
+        on_ready(s);
+        return true;
+    case RG__LEFT:
+        on_left(s, m->generation);
+        return true;
+    case RG__BUILT:
+        on_built(s, m->generation);
+        return true;
+    case RG__FIN:
+        on_fin(s, m->generation);
+        return true;
+    case RG__COMMITTED:
+        s->a->on->slot_committed(s);
+        return true;
+    case RG__FINALIZE:
+        on_finalize(s, m->generation);
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* false: malformed. */
 static bool handle(rg__slot *s, const void *bytes, size_t n)
 {
-    const rg__mark *mark = bytes;
-    switch (rg__wire_read(bytes, n)) {
-    case RG__READY:
-        on_ready(s);
-        break;
-    case RG__LEFT:
-        on_left(s, mark->generation);
-        break;
-    case RG__BUILT:
-        on_built(s, mark->generation);
-        break;
-    case RG__FIN:
-        on_fin(s, mark->generation);
-        break;
-    case RG__COMMITTED:
-        s->a->on->slot_committed(s);
-        break;
-    case RG__FINALIZE:
-        on_finalize(s, mark->generation);
-        break;
+    const rg__wire_type type = rg__wire_read(bytes, n);
+    if (handle_mark(s, type, bytes))
+        return true;
+    switch (type) {
     case RG__DOOR:
         on_door(s, bytes);
         break;
