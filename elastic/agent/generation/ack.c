@@ -49,8 +49,7 @@ void rg__ack_say(rg__agent *a, const rg__ack *ack)
     rg__ack_repeat(a);
 }
 
-/* ------------------------------------------------------- those that are heard
- */
+/* ----------------------------------------------------- those that are heard */
 
 /* A look costs more than an ack: it waits for as many as there are hosts in
  * the proposal. */
@@ -89,8 +88,7 @@ void rg__ack_hear(rg__agent *a, uint64_t host, uint64_t generation,
 }
 
 /* ------------------------------------------------------- those that are
- * missing
- */
+ * missing */
 
 /* "h2, h3 and 4 more"; how many are missing. */
 static int list_missing(const rg__snapshot *s, const rg__proposal *p,

@@ -515,8 +515,7 @@ void rg__generation_try_fin(rg__agent *a)
 
 /* ---------------------------------------------------------------- decision */
 
-/* Rank `source` has loaded the newest checkpoint, as a commit was begun before.
- */
+/* Rank `source` has loaded the newest checkpoint: a commit was begun before. */
 static bool begins_with_checkpoint(const rg__agent *a, const rg__line *line)
 {
     return line->resume.generation == 0 && a->view.begun != 0 &&
@@ -603,8 +602,8 @@ static void finish(rg__agent *a)
 
 /* ------------------------------------------------------------------- offer */
 
-/* The agent before us has taken up one and has told workers, and which one is
- * not known. But none with members here is decided without its ack. */
+/* The agent before us took up an offer and told workers of it; which one is not
+ * known. But none with members here is decided without its ack. */
 static bool is_offered_one(const rg__agent *a)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, a->life.offered);

@@ -11,8 +11,8 @@ rg__generation_create(rg__agent *a); /* and all that is in this room */
 void rg__generation_destroy(rg__agent *a);
 /* The agent before us has handed that proposal out. */
 void rg__generation_taken_up(rg__agent *a, uint64_t generation);
-void rg__generation_fin_again(
-    rg__agent *a);                         /* the key has gone with the lease */
+/* The key has gone with the lease. */
+void rg__generation_fin_again(rg__agent *a);
 void rg__generation_pass_on(rg__agent *a); /* the decision, to local workers */
 void rg__generation_follow(rg__agent *a);  /* the mirror has changed */
 /* What is on record by now is what was taken up, or is refused; what came to
@@ -54,7 +54,7 @@ void rg__leader_look(void *agent_arg);
 /* As the leader: say to all hosts what is to be proposed. false: it has to be
  * on record first. */
 bool rg__offer_make(rg__agent *a, const rg__proposal *p);
-/* What another host says so. */
+/* An offer from another host. */
 void rg__offer_hear(rg__agent *a, uint64_t host, uint64_t generation,
                     const char *text, size_t bytes);
 void rg__offer_drop(rg__agent *a);

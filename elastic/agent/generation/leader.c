@@ -101,7 +101,7 @@ static void add_proposal(rg__txn_draft *t, const rg__proposal *p)
         rg__proposal_difference(p, rg__proposal_base(&t->a->known, p)));
 }
 
-/* Proposals from `first` on can be read as long as their base is there. */
+/* Proposals from `first` on can be read only while their base is there. */
 static uint64_t first_base(const rg__agent *a, uint64_t first)
 {
     uint64_t least = first;

@@ -21,8 +21,8 @@
 #include "sdk/base/failpoint.h"
 
 /* A host that has said that its workers have finished takes up none: the job
- * may be done meanwhile. Nor one that etcd may have stopped answering: a death
- * and its replacement are one change, once it answers again. */
+ * may be done meanwhile. Neither does one that etcd may no longer answer: a
+ * death and its replacement are one change, once it answers again. */
 static bool may_take(const rg__agent *a, const rg__proposal *p)
 {
     const rg__cur *cur = &a->view.cur;

@@ -880,8 +880,7 @@ static void on_period(void *arg)
     a->on->beats_sent(a);
 }
 
-/* ------------------------------------------------------------ open and close
- */
+/* ----------------------------------------------------------- open and close */
 
 static rg_status bind_socket(rg__agent *a, int *sock_p)
 {

@@ -46,15 +46,14 @@ typedef struct rg__peer {
 rg_status rg__beat_open(rg__agent *a); /* at a->port */
 void rg__beat_close(rg__agent *a);
 void rg__beat_start(rg__agent *a);
-void rg__beat_follow(
-    rg__agent *a); /* the view or what the leader knows changed */
+/* The view or what the leader knows changed. */
+void rg__beat_follow(rg__agent *a);
 /* A generation is aborted for a certain reason: neighbours and the leader,
  * which tells all hosts, need not wait for etcd. death: which member, and why;
  * NULL: it was another host's, or etcd is to hear of it first. true: the leader
  * is told. */
 bool rg__beat_abort(rg__agent *a, uint64_t generation, const char *death);
-/* Send a probe to every known peer, now and with every beat until it answers.
- */
+/* Send a probe to each known peer, now and with each beat until it answers. */
 void rg__beat_probe_all(rg__agent *a, uint64_t round_ns);
 /* The same for one, which a worker here does not get through to. */
 void rg__beat_ask(rg__agent *a, uint64_t host);
@@ -127,8 +126,8 @@ int rg__suspect_no_etcd(const rg__agent *a, uint64_t *no_etcd, int room);
 /* paths.c */
 rg_status rg__paths_create(rg__agent *a);
 void rg__paths_destroy(rg__agent *a);
-void rg__paths_follow(
-    rg__agent *a); /* the view has changed, or a worker came */
+/* The view has changed, or a worker came. */
+void rg__paths_follow(rg__agent *a);
 /* May workers of this host come to the door? */
 bool rg__paths_are_proved(const rg__agent *a);
 /* peers.c: another agent proves its paths. */

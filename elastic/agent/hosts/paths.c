@@ -497,7 +497,8 @@ static bool is_reached(const rg__agent *a)
     return rg__address_is_reached(a, &two);
 }
 
-/* With whom it begins. Before there is a world, the leader will be of it. */
+/* The host that it begins with: before there is a world the leader, which will
+ * be in it. */
 static void choose_hosts(rg__paths *p)
 {
     const rg__agent *a = p->a;

@@ -383,8 +383,8 @@ static bool is_leader_lost(rg__agent *a, const rg__snapshot *found)
 }
 
 /* All accusations at one revision: does the leader have to go? Not if we have
- * withdrawn ours while we waited for them. They show what stood when they were
- * asked for: a reply that took long says nothing of the time since. */
+ * withdrawn ours while we waited for them. They are those of the moment when
+ * they were asked for: a slow reply says nothing of the time since. */
 static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
@@ -421,7 +421,7 @@ static bool is_our_turn(const rg__agent *a, const rg__peer *leader,
     return now >= leader->accused_ns + a->id % turns * beat_ns;
 }
 
-/* Its host has its grace, but to lead is another's as soon as its agent is
+/* Its host has its grace, but another agent may lead as soon as its agent is
  * gone: no change is decided meanwhile. */
 static void judge_leader(void *agent_arg)
 {
@@ -522,7 +522,7 @@ static void speak_for_no_etcd(rg__agent *a, uint64_t now)
 }
 
 /* The job is done, and the world changes no more; but a worker may still wait
- * for one of a host that is gone and can't say so. */
+ * for a worker of a host that is gone and can't say so. */
 static void look_when_done(rg__agent *a, uint64_t now)
 {
     for (int i = 0; i < rg__beat_peers(a); i++) {
