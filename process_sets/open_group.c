@@ -39,9 +39,8 @@ rg_status rg_group_start(rg_ctx *ctx)
     if (ctx == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_group_start needs a context");
     if (mine.ctx != NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "this thread has a group open already; end it with "
-                        "rg_group_end first");
+        return rg__fail(RG_ERR_INVALID, "this thread has a group open already; "
+                                        "end it with rg_group_end first");
     mine = (group){.ctx = ctx};
     atomic_fetch_add(&open_groups, 1);
     return RG_OK;
@@ -288,11 +287,10 @@ rg_status rg__group_refuse(rg_req **req_p)
 {
     if (mine.n == 0 || mine.req[mine.n - 1] != *req_p)
         return RG_IN_PROGRESS;
-    const rg_status st =
-        rg__fail(RG_ERR_INVALID,
-                 "a form that waits, such as rg_allreduce, can't be in a "
-                 "group; use rg_allreduce_start there, and wait after "
-                 "rg_group_end");
+    const rg_status st = rg__fail(
+        RG_ERR_INVALID,
+        "a form that waits, such as rg_allreduce, can't be in a group; use "
+        "rg_allreduce_start there, and wait after rg_group_end");
     refuse(rg__req_channel(*req_p), "a group", st);
     mine.n--;
     rg__engine_start_group(mine.ctx->engine, req_p, 1, st, rg_last_error());

@@ -310,12 +310,11 @@ static int64_t begin(rg__sets *sets)
 static rg_status fail_place(const rg_ctx *ctx)
 {
     const char *const names[] = {"rg_world_wait", "rg_run"};
-    return rg__fail(RG_ERR_MISMATCH,
-                    "%s was called here, and %s on other ranks of the first "
-                    "generation; let every worker call rg_world_wait before "
-                    "rg_run, or none: %s",
-                    names[ctx->is_running], names[!ctx->is_running],
-                    rg_last_error());
+    return rg__fail(
+        RG_ERR_MISMATCH,
+        "%s was called here, and %s on other ranks of the first generation; "
+        "let every worker call rg_world_wait before rg_run, or none: %s",
+        names[ctx->is_running], names[!ctx->is_running], rg_last_error());
 }
 
 /* Tables are compared in rg_run, or by all ranks in rg_world_wait. */
@@ -348,10 +347,9 @@ static rg_status fail_declared(rg_ctx *ctx)
         ctx, comparing, (uint64_t)rg__declared_digest(ctx->sets), in, out);
     if (st != RG_ERR_MISMATCH)
         return st;
-    return rg__fail(st,
-                    "sets were not declared alike before rg_run on every "
-                    "worker: %s",
-                    rg_last_error());
+    return rg__fail(
+        st, "sets were not declared alike before rg_run on every worker: %s",
+        rg_last_error());
 }
 
 /* Puts the source's table into *bytes_p, which the caller owns even after a

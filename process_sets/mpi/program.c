@@ -98,9 +98,8 @@ static rg_status check_pset(const char *pset, bool *has_agent_p)
 {
     const rg__library_settings *settings = NULL;
     if (pset == NULL || pset[0] == '\0')
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_init_session needs the name of a process set, such "
-                        "as mpi://WORLD");
+        return rg__fail(RG_ERR_INVALID, "rg_init_session needs the name of a "
+                                        "process set, such as mpi://WORLD");
     if (rg__process_has_world())
         return rg__fail(RG_ERR_INVALID,
                         "this process has a world from an earlier call; call "

@@ -353,9 +353,8 @@ static rg_status fail_late(const rg_reducer *r)
 static rg_status claim(rg_reducer *r, int index)
 {
     if (!r->is_in_step)
-        return rg__fail(RG_ERR_INVALID,
-                        "no step of the reducer has begun; call "
-                        "rg_reducer_start_step first");
+        return rg__fail(RG_ERR_INVALID, "no step of the reducer has begun; "
+                                        "call rg_reducer_start_step first");
     if (index < 0 || index >= r->n)
         return rg__fail(RG_ERR_INVALID,
                         "the reducer has no tensor %d; it has %d", index, r->n);
@@ -469,9 +468,8 @@ rg_status rg_reducer_finish(rg_reducer *r)
     rg__reducer_verdict verdict = {0};
     bool is_plan_due = false;
     if (r == NULL || !r->is_in_step)
-        return rg__fail(RG_ERR_INVALID,
-                        "no step of the reducer has begun; call "
-                        "rg_reducer_start_step first");
+        return rg__fail(RG_ERR_INVALID, "no step of the reducer has begun; "
+                                        "call rg_reducer_start_step first");
     if (has_left(r)) {
         close_step(r);
         return fail_late(r);

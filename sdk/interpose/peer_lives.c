@@ -30,11 +30,10 @@ static bool read_stat(int pid, seen *s)
     fclose(file);
     text[n] = '\0';
     const char *at = strrchr(text, ')');
-    return at != NULL &&
-           sscanf(at,
-                  ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                  "%*s %*s %*s %d %*s %" SCNu64,
-                  &s->state, &s->threads, &s->start) == 3;
+    return at != NULL && sscanf(at,
+                                ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                                "%*s %*s %*s %*s %*s %*s %d %*s %" SCNu64,
+                                &s->state, &s->threads, &s->start) == 3;
 }
 
 rg__life rg__life_of_me(void)

@@ -227,12 +227,11 @@ static rg_status refuse_beside_join(uint32_t id, const descriptors *all)
     list_ranks(ranks, sizeof ranks, all, KIND, RG__JOIN);
     for (int m = 0; m < all->n; m++)
         if (!has_joined(all, m))
-            return rg__fail(
-                RG_ERR_MISMATCH,
-                "%s on %s: %s joined, and until all have joined the others may "
-                "only start the same allreduce",
-                rg__kind_name(value_of(all, m, KIND)), rg__set_words(id).text,
-                ranks);
+            return rg__fail(RG_ERR_MISMATCH,
+                            "%s on %s: %s joined, and until all have joined "
+                            "the others may only start the same allreduce",
+                            rg__kind_name(value_of(all, m, KIND)),
+                            rg__set_words(id).text, ranks);
     return RG_OK;
 }
 

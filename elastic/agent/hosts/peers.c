@@ -455,8 +455,7 @@ rg_status rg__connection_call(rg__agent *a, const rg__address *address,
         if (sock >= 0)
             close(sock);
         return rg__fail(RG_ERR_SYSTEM,
-                        "the agent at %s port %u can't be "
-                        "called: %s",
+                        "the agent at %s port %u can't be called: %s",
                         address->text, port, strerror(err));
     }
     rg__connection *c = create(a, sock, true);

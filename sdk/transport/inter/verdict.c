@@ -181,11 +181,10 @@ static rg_status fail_together(rg__native *c, rg_status st)
 
 static rg_status blame_blocks(const rg__native *c)
 {
-    rg__link_break(
-        c->inter->exchange.from[0],
-        "a block of operation %u does not have the data that its descriptors "
-        "announce",
-        c->inter->ops);
+    rg__link_break(c->inter->exchange.from[0],
+                   "a block of operation %u does not have the data that its "
+                   "descriptors announce",
+                   c->inter->ops);
     return RG_IN_PROGRESS;
 }
 
@@ -221,8 +220,7 @@ static rg_status collect_difference(rg__native *c)
     return st != RG_OK || c->coll.kind == RG__JOIN
                ? st
                : rg__fail(RG_ERR_MISMATCH,
-                          "members of %s have started different "
-                          "operations",
+                          "members of %s have started different operations",
                           rg__set_words(c->id).text);
 }
 

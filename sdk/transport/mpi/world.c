@@ -142,9 +142,8 @@ static rg_status begin_mpi(MPI_Comm *from_p)
     MPI_Initialized(&is_initialised);
     MPI_Finalized(&is_finalised);
     if (is_finalised)
-        return rg__fail(RG_ERR_INVALID,
-                        "MPI was finalised before rg_init; call MPI_Finalize "
-                        "after rg_finalize");
+        return rg__fail(RG_ERR_INVALID, "MPI was finalised before rg_init; "
+                                        "call MPI_Finalize after rg_finalize");
     if (!is_initialised) {
         rg__wait wait = {.call = "MPI_Init_thread"};
         rg__watch_enter(&wait);

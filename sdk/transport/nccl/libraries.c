@@ -182,9 +182,8 @@ static rg_status check_is_nccl(void *library, const char *name)
 {
     if (dlsym(library, "hipInit") != NULL)
         return rg__fail(RG_ERR_UNSUPPORTED,
-                        "%s is RCCL, for AMD's GPUs, and Regroup uses "
-                        "NVIDIA's only (REGROUP_NCCL_LIB); reduce in host "
-                        "memory there",
+                        "%s is RCCL, for AMD's GPUs, and Regroup uses NVIDIA's "
+                        "only (REGROUP_NCCL_LIB); reduce in host memory there",
                         name);
     return RG_OK;
 }

@@ -130,11 +130,10 @@ static rg_status locate(const rg__native *c, int m, uint32_t segment,
     if (map == NULL)
         return RG_IN_PROGRESS;
     if (at > map->bytes || bytes > map->bytes - at)
-        return rg__fail(
-            RG_ERR_MISMATCH,
-            "rank %d of %s names memory outside of its "
-            "rg_alloc segment %u; something wrote over its descriptor",
-            m, rg__set_words(c->id).text, segment);
+        return rg__fail(RG_ERR_MISMATCH,
+                        "rank %d of %s names memory outside of its rg_alloc "
+                        "segment %u; something wrote over its descriptor",
+                        m, rg__set_words(c->id).text, segment);
     *p_p = map->at + at;
     return RG_OK;
 }

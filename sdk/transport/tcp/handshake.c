@@ -161,10 +161,9 @@ static int open_socket(int family)
 
 static const char *socket_fault(void)
 {
-    return errno == EMFILE
-               ? "too many descriptors are open in this process; give sets "
-                 "back, or raise ulimit -Hn"
-               : strerror(errno);
+    return errno == EMFILE ? "too many descriptors are open in this process; "
+                             "give sets back, or raise ulimit -Hn"
+                           : strerror(errno);
 }
 
 void rg__handshake_connect(rg__link *l, uint64_t now)
