@@ -5,6 +5,7 @@
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
+#include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/supervisor/fdstore.h"
 #include "elastic/agent/supervisor/fdrecord.h"
@@ -19,10 +20,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/proof.h"
 
-#define LEASE_S     10
-#define LEASE_MAX_S 60
-#define LEASE_HOSTS 64 /* so many more, and a lease lasts a second longer */
-#define OPEN_NS     (10000 * RG__MS) /* etcd must answer within, at first */
+#define OPEN_NS (10000 * RG__MS) /* etcd must answer within, at first */
 
 /* -------------------------------------------------------------------- names */
 
@@ -113,15 +111,10 @@ void rg__agent_tell_sizes(rg__agent *a)
                     0);
 }
 
-/* Heartbeats notice a loss, and a lease is the last resort. With many hosts it
- * lasts longer: etcd has fewer keepalives to answer, and more time for each
- * while all hosts come or read the first world. max: as the job has written it
- * down. */
-static int lease_s(const rg__agent *a, int max)
+/* Of hosts that are as large as this one. */
+static int hosts_for(const rg__agent *a, int workers)
 {
-    const int slots = a->params->slots > 0 ? a->params->slots : 1;
-    const int s = LEASE_S + max / slots / LEASE_HOSTS;
-    return s < LEASE_MAX_S ? s : LEASE_MAX_S;
+    return workers / (a->params->slots > 0 ? a->params->slots : 1);
 }
 
 void rg__agent_take_lease(rg__agent *a, const rg__meta *meta)
@@ -133,7 +126,10 @@ void rg__agent_take_lease(rg__agent *a, const rg__meta *meta)
     rg__end_bound_opening(a, 0);
     if (a->life.agents == 1)
         rg__agent_tell_sizes(a); /* the next one may have others by now */
-    const int ttl_s = lease_s(a, meta->max);
+    const int must_come = hosts_for(a, meta->min),
+              are_here = a->life.hosts_before;
+    const int ttl_s =
+        rg__beat_lease_s(must_come > are_here ? must_come : are_here);
     const rg_status st =
         a->life.lease_id == 0
             ? rg__lease_create(a->etcd, ttl_s, on_lease, a, &a->lease)
@@ -154,7 +150,7 @@ static void refuse_running(rg__agent *a, const char *host, int max)
                     "ago; choose another --job, or end that one with `regroup "
                     "stop %s`",
                     a->params->job, host[0] != '\0' ? ", on host " : "", host,
-                    lease_s(a, max), a->params->job);
+                    rg__beat_lease_s(hosts_for(a, max)), a->params->job);
 }
 
 /* Whether there is an answer to go on with. */

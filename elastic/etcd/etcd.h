@@ -142,6 +142,8 @@ rg_status rg__lease_create(rg__etcd *etcd, int ttl_s, rg__lease_fn fn,
 rg_status rg__lease_resume(rg__etcd *etcd, int64_t id, int ttl_s,
                            rg__lease_fn fn, void *arg, rg__lease **lease_p);
 int64_t rg__lease_id(const rg__lease *lease);
+/* Should it be lost, it is to be granted again for so long. */
+void rg__lease_ask(rg__lease *lease, int ttl_s);
 /* Stop keeping it alive and revoke it (best effort; rg__etcd_destroy right
  * behind waits for that, a fifth of a second at most). NULL allowed. */
 void rg__lease_destroy(rg__lease *lease);

@@ -210,6 +210,11 @@ int64_t rg__lease_id(const rg__lease *lease)
     return lease->id;
 }
 
+void rg__lease_ask(rg__lease *lease, int ttl_s)
+{
+    lease->asked_ttl_s = ttl_s;
+}
+
 void rg__lease_forget(rg__lease *lease)
 {
     rg__chain_remove(&lease->etcd->leases, lease);

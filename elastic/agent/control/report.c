@@ -101,14 +101,6 @@ static bool is_draining(const report *s, const rg__host_record *host)
     return host->is_draining;
 }
 
-static const rg__peer *peer_of(const report *s, uint64_t host)
-{
-    for (int i = 0; i < rg__beat_peers(s->a); i++)
-        if (rg__beat_peer(s->a, i)->id == host)
-            return rg__beat_peer(s->a, i);
-    return NULL;
-}
-
 static json_t *delay_json(const rg__delays *d)
 {
     return json_real(d != NULL ? (double)rg__delays_worst(d, rg__now_ns()) / 1e6
@@ -118,7 +110,7 @@ static json_t *delay_json(const rg__delays *d)
 /* What its heartbeats say, where this agent is one that expects them. */
 static void add_heard(const report *s, uint64_t host, json_t *j)
 {
-    const rg__peer *one = peer_of(s, host);
+    const rg__peer *one = rg__beat_find(s->a, host);
     const bool is_heard = one != NULL && one->is_expected;
     json_object_set_new(
         j, "heard_s",

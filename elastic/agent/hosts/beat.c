@@ -2,10 +2,12 @@
  * rises for as long as an incarnation lives: a datagram that is not above the
  * highest seen is refused, whether late or replayed.
  *
- * The hosts of the world, of the proposal and the leader's form a ring by
- * incarnation. An agent beats to the NEIGHBOURS next ones and to the leader,
- * and expects beats from the NEIGHBOURS before it and from the leader, which
- * exchanges beats with every host that has a record.
+ * The leader exchanges beats with every host that has a record. The hosts of
+ * the world, of the proposal and the leader's form a ring by incarnation, and
+ * an agent also beats to the NEIGHBOURS next ones and expects beats from the
+ * NEIGHBOURS before it: but not in a ring of more than RING_MOST, where these
+ * would be most of what agents do at rest, and two more witnesses among
+ * hundreds, all of which look when the leader accuses a host.
  *
  * Where the budget follows what is observed (--detect auto), each agent asks
  * for one with every beat, and the leader's beats say which counts: the
@@ -33,6 +35,7 @@
 #include "sdk/base/log.h"
 
 #define NEIGHBOURS  2
+#define RING_MOST   128
 #define BEATS       10 /* within the budget */
 #define LEAST_NS    (10 * RG__MS)
 #define LATE_SHARE  3 /* a third of the budget: then we are late */
@@ -42,6 +45,9 @@
 #define DROPPED_MAX 4096      /* peers that went, whose counter is kept */
 #define PER_WAKE    256       /* datagrams read in a row */
 #define ROOM        (1 << 20) /* for what all hosts say at once, if allowed */
+#define LEASE_S     10
+#define LEASE_MAX_S 60
+#define LEASE_HOSTS 64 /* so many more, and a lease lasts a second longer */
 
 /* Of a peer that is not minded any more; it may be again. */
 typedef struct last_seen {
@@ -59,7 +65,8 @@ struct rg__beats {
     uint64_t counter, last_ns, said_late_ns;
     uint64_t sent, received, refused; /* datagrams */
     rg__peer **peer;                  /* by id */
-    int peers;
+    rg__peer **minded;                /* of these, those that each beat minds */
+    int peers, minds;
     world decided, newest; /* whose hosts are peers now, */
     uint64_t leader;       /* and by which leader */
     int64_t token;
@@ -94,6 +101,11 @@ rg__peer *rg__beat_self(const rg__agent *a)
     return a->beats == NULL ? NULL : &a->beats->self;
 }
 
+rg__peer *rg__beat_minded(const rg__agent *a, int i)
+{
+    return i < a->beats->minds ? a->beats->minded[i] : NULL;
+}
+
 static rg__peer *find_peer(const rg__beats *b, uint64_t id)
 {
     int low = 0, high = b->peers;
@@ -105,6 +117,39 @@ static rg__peer *find_peer(const rg__beats *b, uint64_t id)
             high = mid;
     }
     return low < b->peers && b->peer[low]->id == id ? b->peer[low] : NULL;
+}
+
+rg__peer *rg__beat_find(const rg__agent *a, uint64_t host)
+{
+    return a->beats == NULL ? NULL : find_peer(a->beats, host);
+}
+
+/* Each beat goes through few of a thousand peers: those that we exchange beats
+ * with, and those that something is asked or said of. */
+static void mind(rg__peer *one)
+{
+    rg__beats *b = one->a->beats;
+    if (!one->is_minded)
+        b->minded[b->minds++] = one;
+    one->is_minded = true;
+}
+
+static bool is_namesake(const rg__peer *one)
+{
+    const rg__beats *b = one->a->beats;
+    return b->namesake_ns != 0 && one->id == b->namesake;
+}
+
+static bool is_in_round(const rg__peer *one)
+{
+    return one->is_known && one->answered_ns < one->asked_ns;
+}
+
+static bool is_minded(const rg__peer *one)
+{
+    return one->is_target || one->is_expected || one->is_accused ||
+           one->is_written || one->writing != NULL || one->stuck_ns != 0 ||
+           one->probe_sock >= 0 || is_in_round(one) || is_namesake(one);
 }
 
 static void stop_probing(rg__peer *one)
@@ -147,17 +192,21 @@ static void drop_peer(rg__beats *b, int i)
     b->peers--;
 }
 
+static bool has_room(rg__peer ***list, int n)
+{
+    rg__peer **more = realloc(*list, sizeof(rg__peer *) * (size_t)(n + 1));
+    if (more != NULL)
+        *list = more;
+    return more != NULL;
+}
+
 static rg__peer *add_peer(rg__agent *a, const rg__proposal_host *host)
 {
     rg__beats *b = a->beats;
-    rg__peer **more =
-        b->peers < PEERS_MAX
-            ? realloc(b->peer, sizeof(rg__peer *) * (size_t)(b->peers + 1))
-            : NULL;
-    if (more == NULL)
-        return NULL;
-    b->peer = more;
-    rg__peer *one = calloc(1, sizeof *one);
+    rg__peer *one = b->peers < PEERS_MAX && has_room(&b->peer, b->peers) &&
+                            has_room(&b->minded, b->peers)
+                        ? calloc(1, sizeof *one)
+                        : NULL;
     if (one == NULL)
         return NULL;
     const last_seen *seen = find_dropped(b, host->id);
@@ -242,7 +291,7 @@ static rg__peer *neighbour(const rg__beats *b, uint64_t me, int k,
         known++;
         place += b->peer[i]->id < me;
     }
-    if (k >= known)
+    if (k >= known || known > RING_MOST)
         return NULL;
     int at = is_before ? place - 1 - k : place + k;
     at = (at + 2 * known) % known;
@@ -268,10 +317,9 @@ static void choose_neighbours(rg__agent *a)
 
 static bool is_wanted(const rg__peer *one)
 {
-    const bool is_namesake =
-        one->a->beats->namesake_ns != 0 && one->id == one->a->beats->namesake;
-    return is_namesake || one->is_known || one->is_expected || one->is_target ||
-           one->is_accused || one->is_written || one->writing != NULL;
+    return is_namesake(one) || one->is_known || one->is_expected ||
+           one->is_target || one->is_accused || one->is_written ||
+           one->writing != NULL;
 }
 
 /* How many agents ask etcd what this one asks. Before there is a world each
@@ -282,6 +330,15 @@ static int crowd(const rg__agent *a)
     const bool has_world = rg__view_newest(a) != NULL;
     return has_world || known > a->life.hosts_before ? known
                                                      : a->life.hosts_before;
+}
+
+/* Heartbeats notice a loss, and a lease is the last resort. With many hosts it
+ * lasts longer: etcd has fewer keepalives to answer, and more time for each
+ * while all hosts come or read the first world. */
+int rg__beat_lease_s(int hosts)
+{
+    const int s = LEASE_S + hosts / LEASE_HOSTS;
+    return s < LEASE_MAX_S ? s : LEASE_MAX_S;
 }
 
 /* Is p the proposal that was noted there? It is from now on. */
@@ -336,11 +393,18 @@ void rg__beat_follow(rg__agent *a)
         want_all_hosts(a);
     if (a->mirror != NULL)
         rg__mirror_crowd(a->mirror, crowd(a));
+    if (a->lease != NULL)
+        rg__lease_ask(a->lease, rg__beat_lease_s(crowd(a)));
+    b->minds = 0;
     for (int i = b->peers - 1; i >= 0; i--) {
-        if (!b->peer[i]->is_target)
-            b->peer[i]->sent_ns = 0;
-        if (!is_wanted(b->peer[i]))
+        rg__peer *one = b->peer[i];
+        one->is_minded = false;
+        if (!one->is_target)
+            one->sent_ns = 0;
+        if (!is_wanted(one))
             drop_peer(b, i);
+        else if (is_minded(one))
+            mind(one);
     }
 }
 
@@ -481,6 +545,7 @@ static void on_datagram(void *arg, int fd, uint32_t events);
 static bool open_probe(rg__peer *one)
 {
     rg__agent *a = one->a;
+    mind(one);
     if (one->probe_sock < 0) {
         one->probe_sock = socket(one->at.ss_family,
                                  SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -544,6 +609,7 @@ void rg__beat_probe_all(rg__agent *a, uint64_t round_ns)
         if (!one->is_known)
             continue;
         one->asked_ns = round_ns;
+        mind(one);
         ask(one);
     }
 }
@@ -788,36 +854,39 @@ rg__beat_counts rg__beat_count(const rg__agent *a)
 static void beat_now(rg__agent *a, uint64_t now)
 {
     const uint64_t budget = rg__budget_ns(a->params), period = period_ns(a);
+    rg__beats *b = a->beats;
+    int kept = 0;
     rg__beat beat = {.type = RG__BEAT,
                      .generation = a->view.cur.generation,
                      .is_decided = a->view.cur.phase != RG__GEN_PROPOSED};
-    for (int i = 0; i < a->beats->peers; i++) {
-        rg__peer *one = a->beats->peer[i];
+    for (int i = 0; i < b->minds; i++) {
+        rg__peer *one = b->minded[i];
         if (one->is_target) {
             beat.since_ns = one->sent_ns != 0 ? now - one->sent_ns : 0;
             one->sent_ns = now;
-            send_beat(a, a->beats->sock, one, &beat);
+            send_beat(a, b->sock, one, &beat);
         }
-        const bool is_in_round =
-            one->is_known && one->answered_ns < one->asked_ns;
-        const bool is_just_asked = is_in_round && now - one->asked_ns < period;
+        const bool is_just_asked =
+            is_in_round(one) && now - one->asked_ns < period;
         const bool is_silent =
             one->is_expected && now - one->heard_ns > budget / 2;
-        const bool is_namesake =
-            a->beats->namesake_ns != 0 && one->id == a->beats->namesake;
         if (one->stuck_ns != 0 &&
             now - one->stuck_ns > rg__patience_ns(a->params)) {
             one->stuck_ns = one->hole_ns = 0;
             rg__wait_end(a, RG__WAIT_BYTES, one->id);
         }
         if (one->stuck_ns != 0 || one->is_accused || is_silent ||
-            (is_in_round && !is_just_asked) || is_namesake)
+            (is_in_round(one) && !is_just_asked) || is_namesake(one))
             probe(one);
         else if (is_just_asked)
             ask(one);
         else
             stop_probing(one);
+        one->is_minded = is_minded(one);
+        if (one->is_minded)
+            b->minded[kept++] = one;
     }
+    b->minds = kept;
 }
 
 /* Seldom, since a machine that is busy stays so. */
@@ -958,6 +1027,7 @@ void rg__beat_close(rg__agent *a)
         close(b->sock);
     }
     free(b->peer);
+    free(b->minded);
     free(b);
     a->beats = NULL;
 }

@@ -42,6 +42,7 @@ typedef struct rg__peer {
     int64_t written_mod;    /* mod_revision of that key as far as we know */
     uint64_t accused_ns;
     rg__etcd_req *writing;
+    bool is_minded; /* it is in the list of those that each beat minds */
 } rg__peer;
 rg_status rg__beat_open(rg__agent *a); /* at a->port */
 void rg__beat_close(rg__agent *a);
@@ -74,8 +75,14 @@ void rg__beat_ack(rg__agent *a, uint64_t leader, uint64_t generation,
                   const char *text);
 int rg__beat_peers(const rg__agent *a);
 rg__peer *rg__beat_peer(const rg__agent *a, int i);
+rg__peer *rg__beat_find(const rg__agent *a, uint64_t host); /* NULL: none */
+/* Of the peers that each beat minds the i-th; NULL: there are fewer. */
+rg__peer *rg__beat_minded(const rg__agent *a, int i);
 rg__peer *
 rg__beat_self(const rg__agent *a); /* to accuse ourselves; NULL: not yet */
+
+/* How long the lease of one of so many hosts lasts. */
+int rg__beat_lease_s(int hosts);
 
 /* Datagrams since this agent began. */
 typedef struct rg__beat_counts {

@@ -330,14 +330,6 @@ int rg__suspect_no_etcd(const rg__agent *a, uint64_t *no_etcd, int room)
     return n;
 }
 
-static const rg__peer *leader_of(const rg__agent *a)
-{
-    for (int i = 0; i < rg__beat_peers(a); i++)
-        if (rg__beat_peer(a, i)->id == a->view.leader)
-            return rg__beat_peer(a, i);
-    return NULL;
-}
-
 static bool is_on_record(const rg__peer *one)
 {
     return one->is_accused && one->is_written && one->writing == NULL;
@@ -388,7 +380,7 @@ static bool is_leader_lost(rg__agent *a, const rg__snapshot *found)
 static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    const rg__peer *leader = leader_of(a);
+    const rg__peer *leader = rg__beat_find(a, a->view.leader);
     a->suspects->deposing = NULL;
     if (st != RG_OK || leader == NULL || !is_on_record(leader))
         return;
@@ -430,7 +422,7 @@ static void judge_leader(void *agent_arg)
     if (a->suspects->deposing != NULL || rg__view_i_lead(a) ||
         !rg__etcd_is_up(a->etcd) || rg__life_is_ending(a) || a->is_done)
         return;
-    const rg__peer *leader = leader_of(a);
+    const rg__peer *leader = rg__beat_find(a, a->view.leader);
     if (leader == NULL)
         return;
     if (leader->refused_ns != 0 && is_silent(leader, now)) {
@@ -525,8 +517,8 @@ static void speak_for_no_etcd(rg__agent *a, uint64_t now)
  * for a worker of a host that is gone and can't say so. */
 static void look_when_done(rg__agent *a, uint64_t now)
 {
-    for (int i = 0; i < rg__beat_peers(a); i++) {
-        const rg__peer *one = rg__beat_peer(a, i);
+    const rg__peer *one;
+    for (int i = 0; (one = rg__beat_minded(a, i)) != NULL; i++) {
         if (one->is_expected && one->refused_ns == 0 &&
             now - one->heard_ns > rg__budget_ns(a->params) &&
             rg__view_has_host(a, one->id))
@@ -543,8 +535,8 @@ void rg__suspect_look(rg__agent *a)
         return;
     if (a->view.leader == 0)
         a->on->leader_missed(a); /* the winner may be gone already */
-    for (int i = 0; i < rg__beat_peers(a); i++) {
-        rg__peer *one = rg__beat_peer(a, i);
+    rg__peer *one;
+    for (int i = 0; (one = rg__beat_minded(a, i)) != NULL; i++) {
         if (!one->is_accused &&
             (gives_no_answer(one, now) ||
              (is_silent(one, now) && !is_in_grace(one, now))))
