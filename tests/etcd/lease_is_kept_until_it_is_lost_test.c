@@ -23,14 +23,19 @@ static void on_lease(void *arg, rg__lease_event event)
     t->lost += event == RG__LEASE_LOST;
 }
 
-static bool is_known(const etcd_server *server, int64_t id)
+static bool says(const etcd_server *server, int64_t id, const char *words)
 {
     char body[64], reply[512] = "";
     snprintf(body, sizeof body, "{\"ID\":\"%lld\"}", (long long)id);
     CHECK_EQ(etcd_server_post(server, "/v3/lease/timetolive", body, reply,
                               sizeof reply),
              200);
-    return strstr(reply, "\"TTL\":\"-1\"") == NULL;
+    return strstr(reply, words) != NULL;
+}
+
+static bool is_known(const etcd_server *server, int64_t id)
+{
+    return !says(server, id, "\"TTL\":\"-1\"");
 }
 
 static void revoke_behind_its_back(const etcd_server *server, int64_t id)
@@ -79,12 +84,13 @@ static void loss_is_told_and_repaired(scene *s, const etcd_server *server)
     const int64_t id = rg__lease_id(lease);
     WAIT_FOR(s, t.held == 1);
     scene_put(s, "l/lost", "v", id);
+    rg__lease_ask(lease, 7);
     revoke_behind_its_back(server, id);
     WAIT_FOR(s, t.lost == 1);
     CHECK_EQ(scene_get(s, "l/lost").kv_count, 0);
     WAIT_FOR(s, t.held == 2);
     CHECK_EQ(rg__lease_id(lease), id);
-    CHECK(is_known(server, id));
+    CHECK(says(server, id, "\"grantedTTL\":\"7\""));
     rg__lease_destroy(lease);
 }
 
