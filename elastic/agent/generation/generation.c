@@ -113,9 +113,12 @@ static void fill_places(const rg__proposal *p, rg__prepare *m)
 {
     rg__place *place = rg__prepare_places(m);
     rg__address *address = rg__prepare_addresses(m);
-    for (int r = 0; r < p->size; r++)
-        place[r] = (rg__place){
-            (uint32_t)rg__view_host_index(p, p->member[r].host), p->port[r]};
+    int at = 0;
+    for (int r = 0; r < p->size; r++) {
+        while (p->host[at].id != p->member[r].host) /* mostly the next one */
+            at = (at + 1) % p->host_count;
+        place[r] = (rg__place){(uint32_t)at, p->port[r]};
+    }
     for (int i = 0; i < p->host_count; i++)
         address[i] = p->host[i].address;
 }

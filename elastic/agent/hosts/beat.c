@@ -64,8 +64,9 @@ struct rg__beats {
     rg__timer *timer;
     uint64_t counter, last_ns, said_late_ns;
     uint64_t sent, received, refused; /* datagrams */
-    rg__peer **peer;                  /* by id */
-    rg__peer **minded;                /* of these, those that each beat minds */
+    rg__peer **peer;                  /* by id, */
+    uint64_t *id;      /* which are looked for in here, without their peers */
+    rg__peer **minded; /* of these, those that each beat minds */
     int peers, minds;
     world decided, newest; /* whose hosts are peers now, */
     uint64_t leader;       /* and by which leader */
@@ -111,12 +112,12 @@ static rg__peer *find_peer(const rg__beats *b, uint64_t id)
     int low = 0, high = b->peers;
     while (low < high) {
         const int mid = low + (high - low) / 2;
-        if (b->peer[mid]->id < id)
+        if (b->id[mid] < id)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < b->peers && b->peer[low]->id == id ? b->peer[low] : NULL;
+    return low < b->peers && b->id[low] == id ? b->peer[low] : NULL;
 }
 
 rg__peer *rg__beat_find(const rg__agent *a, uint64_t host)
@@ -187,26 +188,30 @@ static void drop_peer(rg__beats *b, int i)
     rg__suspect_forget(one);
     free(one->delays);
     free(one);
-    memmove(&b->peer[i], &b->peer[i + 1],
-            sizeof *b->peer * (size_t)(b->peers - i - 1));
     b->peers--;
+    memmove(&b->peer[i], &b->peer[i + 1],
+            sizeof *b->peer * (size_t)(b->peers - i));
+    memmove(&b->id[i], &b->id[i + 1], sizeof *b->id * (size_t)(b->peers - i));
 }
 
-static bool has_room(rg__peer ***list, int n)
+/* In all lists, for one more. */
+static bool has_room(rg__beats *b)
 {
-    rg__peer **more = realloc(*list, sizeof(rg__peer *) * (size_t)(n + 1));
-    if (more != NULL)
-        *list = more;
-    return more != NULL;
+    const size_t n = (size_t)b->peers + 1;
+    rg__peer **all = realloc(b->peer, sizeof *all * n);
+    b->peer = all != NULL ? all : b->peer;
+    rg__peer **minded = realloc(b->minded, sizeof *minded * n);
+    b->minded = minded != NULL ? minded : b->minded;
+    uint64_t *ids = realloc(b->id, sizeof *ids * n);
+    b->id = ids != NULL ? ids : b->id;
+    return all != NULL && minded != NULL && ids != NULL;
 }
 
 static rg__peer *add_peer(rg__agent *a, const rg__proposal_host *host)
 {
     rg__beats *b = a->beats;
-    rg__peer *one = b->peers < PEERS_MAX && has_room(&b->peer, b->peers) &&
-                            has_room(&b->minded, b->peers)
-                        ? calloc(1, sizeof *one)
-                        : NULL;
+    rg__peer *one =
+        b->peers < PEERS_MAX && has_room(b) ? calloc(1, sizeof *one) : NULL;
     if (one == NULL)
         return NULL;
     const last_seen *seen = find_dropped(b, host->id);
@@ -216,9 +221,12 @@ static rg__peer *add_peer(rg__agent *a, const rg__proposal_host *host)
     one->probe_sock = -1;
     one->heard_ns = rg__now_ns();
     int at = b->peers++;
-    for (; at > 0 && b->peer[at - 1]->id > one->id; at--)
+    for (; at > 0 && b->id[at - 1] > one->id; at--) {
         b->peer[at] = b->peer[at - 1];
+        b->id[at] = b->id[at - 1];
+    }
     b->peer[at] = one;
+    b->id[at] = one->id;
     return one;
 }
 
@@ -391,10 +399,10 @@ void rg__beat_follow(rg__agent *a)
     choose_neighbours(a);
     if (rg__view_i_lead(a))
         want_all_hosts(a);
-    if (a->mirror != NULL)
+    if (a->mirror != NULL) { /* under a lease */
         rg__mirror_crowd(a->mirror, crowd(a));
-    if (a->lease != NULL)
         rg__lease_ask(a->lease, rg__beat_lease_s(crowd(a)));
+    }
     b->minds = 0;
     for (int i = b->peers - 1; i >= 0; i--) {
         rg__peer *one = b->peer[i];
@@ -1028,6 +1036,7 @@ void rg__beat_close(rg__agent *a)
     }
     free(b->peer);
     free(b->minded);
+    free(b->id);
     free(b);
     a->beats = NULL;
 }

@@ -11,14 +11,15 @@
 typedef struct rg__peer {
     rg__agent *a;
     uint64_t id;
-    char name[RG__NAME_MAX];
-    rg__address address; /* and port: of what `at` was made */
-    uint32_t port;
-    struct sockaddr_storage at;
-    socklen_t at_bytes;
     bool is_target;                 /* it expects our beats */
     bool is_expected, was_expected; /* we expect its */
-    bool is_known; /* of the world, of the proposal, or the leader */
+    bool is_known;  /* of the world, of the proposal, or the leader */
+    bool is_minded; /* it is in the list of those that each beat minds */
+    uint32_t port;
+    rg__address address; /* and port: of what `at` was made */
+    char name[RG__NAME_MAX];
+    struct sockaddr_storage at;
+    socklen_t at_bytes;
     uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
     int excuses; /* we have come late so often since it was heard */
     uint64_t beat_ns, sent_ns; /* its newest heartbeat to us, and ours to it; 0:
@@ -42,7 +43,6 @@ typedef struct rg__peer {
     int64_t written_mod;    /* mod_revision of that key as far as we know */
     uint64_t accused_ns;
     rg__etcd_req *writing;
-    bool is_minded; /* it is in the list of those that each beat minds */
 } rg__peer;
 rg_status rg__beat_open(rg__agent *a); /* at a->port */
 void rg__beat_close(rg__agent *a);
