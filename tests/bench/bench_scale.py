@@ -71,6 +71,9 @@ def parse_flags():
     flags.add_argument("--kinds", default="one",
                        help="what leaves: " + ", ".join(KINDS))
     flags.add_argument("--detect", default="cloud")
+    flags.add_argument("--min", default="1",
+                       help="of the job; with hundreds of agents half of them, "
+                       "as leases follow it (default: 1)")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--json", action="store_true",
                        help="print JSON with every single time")
@@ -145,7 +148,7 @@ class House:
 
     def __init__(self, flags, n, etcd, folder):
         self.n, self.etcd, self.folder = n, etcd, folder
-        self.detect = flags.detect
+        self.detect, self.min = flags.detect, flags.min
         path = os.path.join(folder, "stamps")
         with open(path, "wb") as file:
             file.truncate(16 * n)
@@ -171,7 +174,7 @@ class House:
             self.agents.append(subprocess.Popen(
                 [os.path.join(HERE, "regroup"), "agent", "--etcd",
                  self.etcd.urls, "--job", "scale", "--host", f"h{i}",
-                 "--slots", "1", "--min", "1", "--max", str(self.n),
+                 "--slots", "1", "--min", self.min, "--max", str(self.n),
                  "--start-timeout", "240s", "--max-restarts", "0",
                  "--detect", self.detect, "--",
                  os.path.join(HERE, "bench_scale_worker"),
