@@ -1,5 +1,5 @@
 """The C ABI of libregroup, as ctypes sees it: where the library lies, its
-enums, structs and functions, one table each, in the header's order.
+enums, structs and functions, one table each.
 
 Threads: a call releases the interpreter's lock while it is in the library.
 Nothing here knows arrays or exceptions. tests/python compares every table with
@@ -137,9 +137,9 @@ class Compression(enum.IntEnum):
 
 
 ENUMS = {"rg_compression": (Compression, "RG_COMPRESS_"),
-         "rg_memory": (Memory, "RG_"), "rg_status": (Status, "RG_"), "rg_advice": (Advice, "RG_ADVICE_"),
-         "rg_type": (Type, "RG_"), "rg_op": (Op, "RG_"),
-         "rg_buffer_kind": (Kind, "RG_")}
+         "rg_memory": (Memory, "RG_"), "rg_status": (Status, "RG_"),
+         "rg_advice": (Advice, "RG_ADVICE_"), "rg_type": (Type, "RG_"),
+         "rg_op": (Op, "RG_"), "rg_buffer_kind": (Kind, "RG_")}
 
 
 # --------------------------------------------------------------- structs
@@ -163,30 +163,6 @@ class SetParams(Sized):
 class SetInfo(ctypes.Structure):
     _fields_ = [("id", c_uint32), ("name", c_char * 32), ("size", c_int),
                 ("rank", c_int)]
-
-
-class F32I32(ctypes.Structure):
-    _fields_ = [("value", c_float), ("index", c_int32)]
-
-
-class F64I32(ctypes.Structure):
-    _fields_ = [("value", c_double), ("index", c_int32)]
-
-
-class I32I32(ctypes.Structure):
-    _fields_ = [("value", c_int32), ("index", c_int32)]
-
-
-class I64I32(ctypes.Structure):
-    _fields_ = [("value", c_int64), ("index", c_int32)]
-
-
-class F32F32(ctypes.Structure):
-    _fields_ = [("value", c_float), ("index", c_float)]
-
-
-class F64F64(ctypes.Structure):
-    _fields_ = [("value", c_double), ("index", c_double)]
 
 
 class OpParams(Sized):
@@ -249,6 +225,11 @@ class SamplerParams(Sized):
                 ("seed", c_uint64), ("in_order", c_int)]
 
 
+def _pair(value: type, index: type) -> type[ctypes.Structure]:
+    return type("Pair", (ctypes.Structure,),
+                {"_fields_": [("value", value), ("index", index)]})
+
+
 STRUCTS: dict[str, typing.Any] = {
     "rg_params": Params, "rg_set_params": SetParams, "rg_set_info": SetInfo,
     "rg_op_params": OpParams, "rg_alloc_params": AllocParams,
@@ -257,8 +238,12 @@ STRUCTS: dict[str, typing.Any] = {
     "rg_reducer_params": ReducerParams, "rg_reducer_info": ReducerInfo,
     "rg_rows": Rows,
     "rg_device_params": DeviceParams, "rg_device_info": DeviceInfo,
-    "rg_f32_i32": F32I32, "rg_f64_i32": F64I32, "rg_i32_i32": I32I32,
-    "rg_i64_i32": I64I32, "rg_f32_f32": F32F32, "rg_f64_f64": F64F64}
+    "rg_f32_i32": _pair(c_float, c_int32),
+    "rg_f64_i32": _pair(c_double, c_int32),
+    "rg_i32_i32": _pair(c_int32, c_int32),
+    "rg_i64_i32": _pair(c_int64, c_int32),
+    "rg_f32_f32": _pair(c_float, c_float),
+    "rg_f64_f64": _pair(c_double, c_double)}
 
 TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
 ResetFn = TrainFn
@@ -284,22 +269,20 @@ _reduced = [c_uint64, c_int, c_int]
 _end = [_params["rg_op_params"], _handle_p]
 
 # name: (result, arguments); NULL results and handles are None.
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple] = {
+    **dict.fromkeys((
+        "rg_finalize", "rg_world_wait", "rg_rank", "rg_size", "rg_local_rank",
+        "rg_local_size", "rg_host_index", "rg_host_count", "rg_slot",
+        "rg_set_destroy", "rg_set_rank", "rg_set_size", "rg_group_start",
+        "rg_group_end", "rg_reducer_start_step", "rg_reducer_finish",
+        "rg_parts_count", "rg_state_commit", "rg_step_end", "rg_stop"),
+        (c_int, [c_void_p])),
     "rg_status_text": (c_char_p, [c_int]),
     "rg_status_name": (c_char_p, [c_int]),
     "rg_status_advice": (c_int, [c_int]),
     "rg_last_error": (c_char_p, []),
     "rg_version": (c_char_p, []),
     "rg_init": (c_int, [_params["rg_params"], _handle_p]),
-    "rg_finalize": (c_int, [c_void_p]),
-    "rg_world_wait": (c_int, [c_void_p]),
-    "rg_rank": (c_int, [c_void_p]),
-    "rg_size": (c_int, [c_void_p]),
-    "rg_local_rank": (c_int, [c_void_p]),
-    "rg_local_size": (c_int, [c_void_p]),
-    "rg_host_index": (c_int, [c_void_p]),
-    "rg_host_count": (c_int, [c_void_p]),
-    "rg_slot": (c_int, [c_void_p]),
     "rg_host": (c_char_p, [c_void_p]),
     "rg_generation": (c_uint64, [c_void_p]),
     "rg_world": (c_void_p, [c_void_p]),
@@ -309,9 +292,6 @@ FUNCTIONS = {
                                  _params["rg_set_params"], _handle_p]),
     "rg_set_split": (c_int, [c_void_p, c_int, c_int,
                              _params["rg_set_params"], _handle_p]),
-    "rg_set_destroy": (c_int, [c_void_p]),
-    "rg_set_rank": (c_int, [c_void_p]),
-    "rg_set_size": (c_int, [c_void_p]),
     "rg_set_id": (c_uint32, [c_void_p]),
     "rg_set_name": (c_char_p, [c_void_p]),
     "rg_set_translate": (c_int, [c_void_p, _p(c_int), c_int, c_void_p,
@@ -319,23 +299,22 @@ FUNCTIONS = {
     "rg_set_list": (c_int, [c_void_p, _p(SetInfo), c_int, _p(c_int)]),
     "rg_type_size": (c_size_t, [c_int]),
     "rg_op_has": (c_int, [c_int, c_int]),
-    "rg_allreduce_start": (c_int, [*_send_recv, *_reduced, *_end]),
-    "rg_reduce_start": (c_int, [*_send_recv, *_reduced, *_end]),
-    "rg_reduce_scatter_start": (c_int, [*_send_recv, *_reduced, *_end]),
+    **dict.fromkeys((
+        "rg_allreduce_start", "rg_reduce_start", "rg_reduce_scatter_start"),
+        (c_int, [*_send_recv, *_reduced, *_end])),
     "rg_reduce_scatterv_start": (c_int, [*_send_recv, _counts, c_int, c_int,
                                          *_end]),
     "rg_broadcast_start": (c_int, [c_void_p, c_void_p, c_uint64, c_int,
                                    *_end]),
-    "rg_allgather_start": (c_int, [*_send_recv, c_uint64, c_int, *_end]),
-    "rg_allgatherv_start": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p,
-                                    _counts, _counts, c_int, *_end]),
-    "rg_gather_start": (c_int, [*_send_recv, c_uint64, c_int, *_end]),
-    "rg_gatherv_start": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p,
-                                 _counts, _counts, c_int, *_end]),
-    "rg_scatter_start": (c_int, [*_send_recv, c_uint64, c_int, *_end]),
+    **dict.fromkeys((
+        "rg_allgather_start", "rg_gather_start", "rg_scatter_start",
+        "rg_alltoall_start"),
+        (c_int, [*_send_recv, c_uint64, c_int, *_end])),
+    **dict.fromkeys(("rg_allgatherv_start", "rg_gatherv_start"), (
+        c_int, [c_void_p, c_void_p, c_uint64, c_void_p, _counts, _counts,
+                c_int, *_end])),
     "rg_scatterv_start": (c_int, [c_void_p, c_void_p, _counts, _counts,
                                   c_void_p, c_uint64, c_int, *_end]),
-    "rg_alltoall_start": (c_int, [*_send_recv, c_uint64, c_int, *_end]),
     "rg_alltoallv_start": (c_int, [c_void_p, c_void_p, _counts, _counts,
                                    c_void_p, _counts, _counts, c_int, *_end]),
     "rg_barrier_start": (c_int, [c_void_p, *_end]),
@@ -347,8 +326,6 @@ FUNCTIONS = {
     "rg_device_open": (c_int, [c_void_p, _params["rg_device_params"]]),
     "rg_device_info_get": (c_int, [c_void_p, _params["rg_device_info"]]),
     "rg_device_wait": (c_int, [c_void_p, c_int]),
-    "rg_group_start": (c_int, [c_void_p]),
-    "rg_group_end": (c_int, [c_void_p]),
     "rg_wait": (c_int, [_handle_p, c_int]),
     "rg_test": (c_int, [_handle_p]),
     "rg_wait_all": (c_int, [_handle_p, c_int, c_int]),
@@ -359,14 +336,14 @@ FUNCTIONS = {
     "rg_unregister": (c_int, [c_void_p, c_void_p]),
     "rg_reducer_create": (c_int, [c_void_p, _params["rg_reducer_params"],
                                   _handle_p]),
-    "rg_reducer_destroy": (None, [c_void_p]),
+    **dict.fromkeys(
+        ("rg_reducer_destroy", "rg_state_destroy", "rg_sampler_destroy"),
+        (None, [c_void_p])),
     "rg_reducer_add": (c_int, [c_void_p, c_char_p, c_void_p, c_uint64, c_int,
                                _p(c_int)]),
     "rg_reducer_compress": (c_int, [c_void_p, c_int, c_int]),
     "rg_reducer_tensor": (c_int, [c_void_p, c_int, _handle_p]),
-    "rg_reducer_start_step": (c_int, [c_void_p]),
     "rg_reducer_ready": (c_int, [c_void_p, c_int]),
-    "rg_reducer_finish": (c_int, [c_void_p]),
     "rg_reducer_info_get": (c_int, [c_void_p, _params["rg_reducer_info"]]),
     "rg_adasum": (c_int, [c_void_p, c_void_p, c_uint64, c_int]),
     "rg_allreduce_rows": (c_int, [c_void_p, _p(c_uint64), c_void_p, c_uint64,
@@ -375,11 +352,9 @@ FUNCTIONS = {
     "rg_rows_free": (None, [_params["rg_rows"]]),
     "rg_state_create": (c_int, [c_void_p, _params["rg_state_params"],
                                 _handle_p]),
-    "rg_state_destroy": (None, [c_void_p]),
     "rg_state_add": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t,
                              _params["rg_buffer_params"]]),
     "rg_state_resize": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
-    "rg_parts_count": (c_int, [c_void_p]),
     "rg_parts_bytes": (c_int, [c_void_p, c_int, _p(c_size_t)]),
     "rg_parts_read": (c_int, [c_void_p, c_int, c_size_t, c_size_t, c_void_p]),
     "rg_state_slice": (c_int, [c_void_p, c_char_p, _p(c_size_t),
@@ -387,10 +362,7 @@ FUNCTIONS = {
     "rg_state_on_reset": (c_int, [c_void_p, ResetFn, c_void_p]),
     "rg_state_on_commit": (c_int, [c_void_p, CommitFn, c_void_p]),
     "rg_on_break": (c_int, [c_void_p, BreakFn, c_void_p]),
-    "rg_state_commit": (c_int, [c_void_p]),
-    "rg_step_end": (c_int, [c_void_p]),
     "rg_metric": (c_int, [c_void_p, c_char_p, c_double, c_int]),
-    "rg_stop": (c_int, [c_void_p]),
     "rg_state_step": (c_uint64, [c_void_p]),
     "rg_run": (c_int, [c_void_p, TrainFn, c_void_p]),
     "rg_next": (c_int, [c_void_p, c_void_p]),
@@ -400,7 +372,6 @@ FUNCTIONS = {
     "rg_state_saved": (c_int, [c_void_p, _p(c_uint64)]),
     "rg_sampler_create": (c_int, [c_void_p, _params["rg_sampler_params"],
                                   _handle_p]),
-    "rg_sampler_destroy": (None, [c_void_p]),
     "rg_sampler_steps": (c_uint64, [c_void_p]),
     "rg_sampler_batch_size": (c_uint64, [c_void_p, c_uint64]),
     "rg_sampler_take": (c_int, [c_void_p, c_uint64, c_uint64, c_int, c_int,

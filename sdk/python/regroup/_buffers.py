@@ -26,7 +26,7 @@ from ._abi import Memory, Type, lib
 from ._errors import Invalid, Unsupported
 
 Array = typing.Any
-Shape = typing.Tuple[int, ...]
+Shape = tuple[int, ...]
 
 # (kind as numpy has it, bytes of an element)
 _TYPES = {("u", 1): Type.U8, ("i", 4): Type.I32, ("i", 8): Type.I64,
@@ -86,7 +86,6 @@ class Buffer:
             raise Unsupported(
                 f"{self.what} can't make another {type(self.array).__name__} "
                 f"of {self.type.name} for its result; pass out") from None
-
 
     def _new_on_device(self, shape: Shape) -> Array:
         cupy = sys.modules.get("cupy")
@@ -191,16 +190,6 @@ _capsule_pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi))
 
 
-def _is_dense(shape: Shape, tensor: _DLTensor) -> bool:
-    expected = 1
-    for axis in reversed(range(len(shape))):
-        if tensor.strides and shape[axis] > 1 and 0 not in shape and \
-                tensor.strides[axis] != expected:
-            return False
-        expected *= shape[axis]
-    return True
-
-
 def _of_dlpack(what: str, array: Array) -> Buffer:
     device = array.__dlpack_device__()
     is_cuda = device[0] in (_DL_CUDA, _DL_CUDA_MANAGED)
@@ -212,7 +201,8 @@ def _of_dlpack(what: str, array: Array) -> Buffer:
         else array.__dlpack__()
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
-    if not _is_dense(shape, tensor):
+    strides = tensor.strides[:tensor.ndim] if tensor.strides else None
+    if not _is_c_order(shape, strides, 1):
         _refuse_layout(what)
     kind, item = _DL_KINDS.get(tensor.code, "?"), tensor.bits // 8
     return Buffer(what, array, (tensor.data or 0) + tensor.byte_offset, shape,
@@ -260,8 +250,9 @@ def _stream_of(array: Array, named: int | None) -> int | None:
     return named
 
 
-def _is_c_order(shape: Shape, strides: Shape | None, item: int) -> bool:
-    expected = item
+def _is_c_order(shape: Shape, strides: typing.Sequence[int] | None,
+                step: int) -> bool:
+    expected = step
     for length, stride in zip(reversed(shape), reversed(strides or ())):
         if length > 1 and 0 not in shape and stride != expected:
             return False

@@ -52,8 +52,7 @@ def _name(given: str | None) -> bytes | None:
 class Block:
     """Memory of the library as numpy sees it; what holds it lives as long."""
 
-    def __init__(self, address: int, bytes_: int, held: object = None
-                 ) -> None:
+    def __init__(self, address: int, bytes_: int, held: object = None) -> None:
         self._held = held
         self.__array_interface__ = {
             "version": 3, "typestr": "|u1", "shape": (bytes_,),

@@ -68,6 +68,10 @@ class RegroupError(RuntimeError):
     #: The status of the call; each subclass has its own.
     status: Status = Status.ERR_INVALID
 
+    def __init_subclass__(cls, status: Status | None = None) -> None:
+        super().__init_subclass__()
+        cls.status = cls.status if status is None else status
+
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
         #: Object, action, cause and remedy, in one sentence.
@@ -79,125 +83,87 @@ class RegroupError(RuntimeError):
         return self.status.advice
 
 
-class InProgress(RegroupError, TimeoutError):
+class InProgress(RegroupError, TimeoutError, status=Status.IN_PROGRESS):
     """The timeout has passed; request and buffers stay in flight."""
 
-    status = Status.IN_PROGRESS
 
-
-class Invalid(RegroupError, ValueError):
+class Invalid(RegroupError, ValueError, status=Status.ERR_INVALID):
     """An argument is wrong, or the call is not allowed here."""
 
-    status = Status.ERR_INVALID
 
-
-class Memory(RegroupError, MemoryError):
+class Memory(RegroupError, MemoryError, status=Status.ERR_MEMORY):
     """There is not enough memory."""
 
-    status = Status.ERR_MEMORY
 
-
-class System(RegroupError, OSError):
+class System(RegroupError, OSError, status=Status.ERR_SYSTEM):
     """A system call failed."""
 
-    status = Status.ERR_SYSTEM
 
-
-class NotMember(RegroupError):
+class NotMember(RegroupError, status=Status.ERR_NOT_MEMBER):
     """This rank is not a member of the set."""
 
-    status = Status.ERR_NOT_MEMBER
 
-
-class Unsupported(RegroupError):
+class Unsupported(RegroupError, status=Status.ERR_UNSUPPORTED):
     """It was not found."""
 
-    status = Status.ERR_UNSUPPORTED
 
-
-class Mismatch(RegroupError):
+class Mismatch(RegroupError, status=Status.ERR_MISMATCH):
     """Ranks disagree; the set stays usable."""
 
-    status = Status.ERR_MISMATCH
 
-
-class SetEnded(RegroupError):
+class SetEnded(RegroupError, status=Status.ERR_SET_ENDED):
     """The set ended with a lost member."""
 
-    status = Status.ERR_SET_ENDED
 
-
-class NotFound(RegroupError, LookupError):
+class NotFound(RegroupError, LookupError, status=Status.ERR_NOT_FOUND):
     """There is none."""
 
-    status = Status.ERR_NOT_FOUND
 
-
-class Timeout(RegroupError, TimeoutError):
+class Timeout(RegroupError, TimeoutError, status=Status.ERR_TIMEOUT):
     """An operation passed its deadline; the set can't be used any more."""
 
-    status = Status.ERR_TIMEOUT
 
-
-class HostsChanged(RegroupError):
+class HostsChanged(RegroupError, status=Status.ERR_HOSTS_CHANGED):
     """Membership changes: leave the training function, nothing is lost."""
 
-    status = Status.ERR_HOSTS_CHANGED
 
-
-class PeerLost(RegroupError):
+class PeerLost(RegroupError, status=Status.ERR_PEER_LOST):
     """A peer is lost: leave the training function; registered memory goes back
     to the last commit."""
 
-    status = Status.ERR_PEER_LOST
 
-
-class Refused(RegroupError):
+class Refused(RegroupError, status=Status.ERR_REFUSED):
     """This worker was refused."""
 
-    status = Status.ERR_REFUSED
 
-
-class AgentLost(RegroupError):
+class AgentLost(RegroupError, status=Status.ERR_AGENT_LOST):
     """The agent is gone."""
 
-    status = Status.ERR_AGENT_LOST
 
-
-class JobEnded(RegroupError):
+class JobEnded(RegroupError, status=Status.ERR_JOB_ENDED):
     """The job has ended."""
 
-    status = Status.ERR_JOB_ENDED
 
-
-class AskedToLeave(RegroupError, SystemExit):
+class AskedToLeave(RegroupError, SystemExit, status=Status.ERR_ASKED_TO_LEAVE):
     """An operator stops the job or drains this host, or the job was done before
     this worker got a place in it. Uncaught, it ends the process with 0 and
     prints nothing."""
-
-    status = Status.ERR_ASKED_TO_LEAVE
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
         self.code = 0
 
 
-class Store(RegroupError):
+class Store(RegroupError, status=Status.ERR_STORE):
     """etcd can't be used."""
 
-    status = Status.ERR_STORE
 
-
-class Damaged(RegroupError):
+class Damaged(RegroupError, status=Status.ERR_DAMAGED):
     """What was stored is damaged."""
 
-    status = Status.ERR_DAMAGED
 
-
-class Device(RegroupError):
+class Device(RegroupError, status=Status.ERR_DEVICE):
     """The device or its communicator has failed."""
-
-    status = Status.ERR_DEVICE
 
 
 BY_STATUS: dict[int, type[RegroupError]] = {

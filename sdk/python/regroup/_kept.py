@@ -64,7 +64,7 @@ class KeptState:
         if saved[1] is not None and "numpy" in sys.modules:
             sys.modules["numpy"].random.set_state(saved[1])
 
-    def __init__(self, *, context: typing.Optional[Context] = None,
+    def __init__(self, *, context: Context | None = None,
                  random: bool = True,  # pylint: disable=redefined-outer-name
                  **objects: typing.Any) -> None:
         set_ = super().__setattr__
@@ -190,7 +190,7 @@ class KeptState:
         self.plain.save(directory, keep=keep)
 
     def load(self, path: typing.Union[str, os.PathLike, None] = None
-             ) -> typing.Optional[int]:
+             ) -> int | None:
         """Fill all from the newest checkpoint, before run; its step, or None.
         """
         found = self.plain.load(path)

@@ -71,9 +71,8 @@ fast = _fast.load(_number_of_shape)
 
 
 def _params(what: str, root: int = 0, deadline: float | None = None,
-            tag: Tag = None, prescale: float = 1.0,
-            postscale: float = 1.0, like: Buffer | None = None
-            ) -> _abi.OpParams:
+            tag: Tag = None, prescale: float = 1.0, postscale: float = 1.0,
+            like: Buffer | None = None) -> _abi.OpParams:
     if prescale == 0 or postscale == 0:
         raise Invalid(f"{what} got a scale of 0; scale by another number")
     return _abi.OpParams(  # where 0 is none
@@ -320,9 +319,8 @@ class Set:
 
     def _start(self, function: typing.Callable[..., int],
                arguments: typing.Iterable[object], hold: object,
-               finish: typing.Callable[[], typing.Any],
-               stream: Stream = None, memory: Memory | None = None
-               ) -> Request:
+               finish: typing.Callable[[], typing.Any], stream: Stream = None,
+               memory: Memory | None = None) -> Request:
         handle = self._handle
         arguments = tuple(arguments)
         _place(arguments[-1], hold,  # type: ignore[arg-type]
@@ -350,43 +348,41 @@ class Set:
 
     def _quick(self, wait_ms: int, ctx: int, data: typing.Any,
                out: typing.Any, op: Op, prescale: float, postscale: float,
-               deadline: float | None, tag: Tag) -> typing.Any:
+               deadline: float | None, tag: Tag, stream: Stream,
+               memory: Memory | None) -> typing.Any:
         """An allreduce by the compiled part: a result if it has completed
-        within wait_ms, else its Request; None: it has begun nothing, since
+        within wait_ms, else its Request; None: nothing was started, since
         something about the call is not plain."""
         context = self._context
-        if self._rule is not None or context.dropped or \
+        if fast is None or stream is not None or memory is not None or \
+                self._rule is not None or context.dropped or \
                 not context.is_open or (wait_ms or ctx) and \
                 context.is_grouping() or prescale == 0 or postscale == 0:
             return None
         done = fast.allreduce(
             self, self._stored, ctx, context.held, op, prescale, postscale,
-            0 if deadline is None else milliseconds("the deadline of allreduce", deadline),
+            0 if deadline is None
+            else milliseconds("the deadline of allreduce", deadline),
             None if tag is None else _number_of("allreduce", tag), wait_ms,
             data, out)
         if type(done) is not fast.Operation:
             return done
-        return self._started(done, wait_ms)
-
-    def _started(self, operation: typing.Any, wait_ms: int) -> typing.Any:
-        if not wait_ms and not operation.handle:
-            raise operation.error()  # it did not start
-        request = Request(self._context, operation, lambda: operation.result)
+        if not wait_ms and not done.handle:
+            raise done.error()  # it did not start
+        request = Request(context, done, lambda: done.result)
         return request.wait() if wait_ms else request
 
     def start_allreduce(self, data: Array, out: Array | None = None, *,
                         op: Op = Op.SUM, prescale: float = 1.0,
-                        postscale: float = 1.0,
-                        deadline: float | None = None,
+                        postscale: float = 1.0, deadline: float | None = None,
                         tag: Tag = None, stream: Stream = None,
                         memory: Memory | None = None) -> Request[Array]:
         """Reduce data over all members, element by element; everyone gets the
         result. out=data works in place."""
-        if fast is not None and stream is None and memory is None:
-            started = self._quick(0, 0, data, out, op, prescale, postscale,
-                                 deadline, tag)
-            if started is not None:
-                return started
+        started = self._quick(0, 0, data, out, op, prescale, postscale,
+                              deadline, tag, stream, memory)
+        if started is not None:
+            return started
         what = "allreduce"
         sent = look(what, data)
         got = _result(what, sent, out, sent.shape)
@@ -403,11 +399,10 @@ class Set:
                   memory: Memory | None = None) -> Array:
         """Reduce data over all members, element by element; everyone gets the
         result. out=data works in place."""
-        if fast is not None and stream is None and memory is None:
-            done = self._quick(SLICE_MS, 0, data, out, op, prescale, postscale,
-                              deadline, tag)
-            if done is not None:
-                return done
+        done = self._quick(SLICE_MS, 0, data, out, op, prescale, postscale,
+                           deadline, tag, stream, memory)
+        if done is not None:
+            return done
         self._context.refuse_in_group("allreduce")
         return self.start_allreduce(
             data, out, op=op, prescale=prescale, postscale=postscale,
@@ -447,11 +442,11 @@ class Set:
             raise Invalid(f"grouped_allreduce got {len(data)} arrays, and "
                           f"{len(out)} for their results; pass as many")
         context = self._context
-        if fast is not None and stream is None and memory is None and data:
-            done = self._quick(wait_ms, context.handle, data, out, op, prescale,
-                              postscale, deadline, tag)
-            if done is not None:
-                return done
+        done = self._quick(
+            wait_ms, context.handle, data, out, op, prescale, postscale,
+            deadline, tag, stream, memory) if data else None
+        if done is not None:
+            return done
         into = out or [None] * len(data)
         with contextlib.nullcontext() if context.is_grouping() \
                 else context.group():
@@ -482,8 +477,7 @@ class Set:
                      root: int = 0, op: Op = Op.SUM, prescale: float = 1.0,
                      postscale: float = 1.0, deadline: float | None = None,
                      tag: Tag = None, stream: Stream = None,
-                     memory: Memory | None = None
-                     ) -> Request[Array | None]:
+                     memory: Memory | None = None) -> Request[Array | None]:
         """The same with the result at root only, and None elsewhere."""
         what = "reduce"
         sent = look(what, data)
@@ -500,10 +494,9 @@ class Set:
     def start_reduce_scatter(self, data: Array, out: Array | None = None, *,
                              op: Op = Op.SUM, counts: Counts | None = None,
                              prescale: float = 1.0, postscale: float = 1.0,
-                             deadline: float | None = None,
-                             tag: Tag = None, stream: Stream = None,
-                             memory: Memory | None = None
-                             ) -> Request[Array]:
+                             deadline: float | None = None, tag: Tag = None,
+                             stream: Stream = None,
+                             memory: Memory | None = None) -> Request[Array]:
         """Reduce data, and give each member its part of the result: counts[r]
         rows, equal on all ranks. Without counts, equal parts; if rows do not
         divide, the first ranks get one more."""
@@ -595,8 +588,7 @@ class Set:
     def start_gather(self, data: Array, out: Array | None = None,
                      root: int = 0, *, deadline: float | None = None,
                      tag: Tag = None, stream: Stream = None,
-                     memory: Memory | None = None
-                     ) -> Request[Array | None]:
+                     memory: Memory | None = None) -> Request[Array | None]:
         """The rows of all members at root, equally many of each, and None
         elsewhere."""
         what, n = "gather", self._n
@@ -615,9 +607,8 @@ class Set:
 
     def start_gatherv(self, data: Array, counts: Counts | None = None,
                       out: Array | None = None, root: int = 0, *,
-                      deadline: float | None = None,
-                      tag: Tag = None, stream: Stream = None,
-                      memory: Memory | None = None
+                      deadline: float | None = None, tag: Tag = None,
+                      stream: Stream = None, memory: Memory | None = None
                       ) -> Request[Array | None]:
         """The same with counts[r] rows of rank r; counts is for root only."""
         what, n = "gatherv", self._n
@@ -742,9 +733,8 @@ class Set:
             lambda: got.array, stream, memory)
 
     def alltoallv(self, data: Array, counts: Counts, out: Array | None = None,
-                  *, deadline: float | None = None,
-                  tag: Tag = None, stream: Stream = None,
-                  memory: Memory | None = None
+                  *, deadline: float | None = None, tag: Tag = None,
+                  stream: Stream = None, memory: Memory | None = None
                   ) -> tuple[Array, list[int]]:
         """The same, and how many rows came from each rank; that is asked
         first."""
@@ -822,9 +812,8 @@ class Set:
 
     # ------------------------------------------------------ without data
 
-    def start_barrier(self, *, deadline: float | None = None,
-                      tag: Tag = None, stream: Stream = None,
-                      memory: Memory | None = None
+    def start_barrier(self, *, deadline: float | None = None, tag: Tag = None,
+                      stream: Stream = None, memory: Memory | None = None
                       ) -> Request[None]:
         """Completes when every member has started it."""
         return self._start(lib.rg_barrier_start,

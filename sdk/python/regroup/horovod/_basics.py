@@ -10,7 +10,7 @@ import subprocess
 import types
 import typing
 
-from .._abi import LIBRARY
+from .._abi import LIBRARY, Op
 from .._context import current
 from .._context import init as _init
 from .._errors import Invalid, System, Unsupported
@@ -19,9 +19,26 @@ from .._sets import Set
 from ._queue import Queue, handles
 
 
+Average, Sum, Adasum = "Average", "Sum", "Adasum"
+Min, Max, Product = "Min", "Max", "Product"
+OPS = {Average: Op.AVG, Sum: Op.SUM, Min: Op.MIN, Max: Op.MAX,
+       Product: Op.PROD}
+
+
+def named_op(average: bool | None, op: str | None) -> str:
+    """The reduction that a call names by one of its two options."""
+    if average is not None and op is not None:
+        raise ValueError("The op parameter supersedes average. Please provide "
+                         "only one of them.")
+    found = op or (Average if average is None or average else Sum)
+    if found != Adasum and found not in OPS:
+        raise Invalid(f"{op!r} is no operation; give hvd.Sum or the like")
+    return found
+
+
 _PLACE = ("rank", "size", "local_rank", "local_size", "host_index",
           "host_count", "slot")
-_places: typing.List[types.SimpleNamespace] = []  # of parents
+_places: list[types.SimpleNamespace] = []  # of parents
 
 
 def _remember() -> None:
@@ -46,15 +63,15 @@ class ProcessSet:
     """Some ranks, which run operations of their own."""
 
     def __init__(self, ranks_or_comm: typing.Any) -> None:
-        self.process_set_id: typing.Optional[int] = None
-        self.ranks: typing.Optional[typing.List[int]] = None
+        self.process_set_id: int | None = None
+        self.ranks: list[int] | None = None
         self._comm = None
         if hasattr(ranks_or_comm, "Get_rank"):
             self._comm = ranks_or_comm
         elif ranks_or_comm is not None:
             self.ranks = sorted(set(ranks_or_comm))
-        self._members: typing.Optional[Set] = None
-        self._queue: typing.Optional[Queue] = None
+        self._members: Set | None = None
+        self._queue: Queue | None = None
 
     def make(self) -> None:
         """The sets, on all ranks of the world together."""
@@ -129,7 +146,7 @@ global_process_set = ProcessSet(None)
 
 
 def init(comm: typing.Any = None, process_sets: typing.Any = None, *,
-         elastic: typing.Optional[bool] = None) -> None:
+         elastic: bool | None = None) -> None:
     """Join the job. elastic: workers may come and go; without it, whether
     HOROVOD_ELASTIC is 1."""
     ctx = current()
@@ -168,7 +185,7 @@ def _made() -> None:
         _added.append(global_process_set)
 
 
-_added: typing.List[ProcessSet] = []
+_added: list[ProcessSet] = []
 
 
 def add_process_set(process_set: typing.Any) -> ProcessSet:
@@ -242,7 +259,7 @@ def _expect(ctx: typing.Any) -> None:
     ctx.on_leave.append(_expected.clear)
 
 
-_expected: typing.List[int] = []  # size of the world that it joins
+_expected: list[int] = []  # size of the world that it joins
 
 
 def joins() -> bool:

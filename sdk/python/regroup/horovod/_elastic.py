@@ -32,13 +32,9 @@ class KeptByRun:
         self.kept.step_end()
 
     def save(self) -> None:
-        """commit saves."""
+        """Nothing: commit saves; run restores, and makes all ranks equal."""
 
-    def restore(self) -> None:
-        """run restores."""
-
-    def sync(self) -> None:
-        """run makes all ranks equal."""
+    restore = sync = save
 
     def on_reset(self) -> None:
         """Call the functions of register_reset_callbacks."""
@@ -58,7 +54,7 @@ def run(func: typing.Callable) -> typing.Callable:
     @functools.wraps(func)
     def runs(state: KeptByRun, *arguments: typing.Any,
              **named: typing.Any) -> typing.Any:
-        seen: typing.List[int] = []
+        seen: list[int] = []
 
         def once() -> typing.Any:
             _made()

@@ -37,8 +37,8 @@ class Operation:
     def __init__(self, name: str, start: Start) -> None:
         self.name = name
         self.start = start
-        self.started: typing.Optional[Started] = None
-        self.error: typing.Optional[Exception] = None
+        self.started: Started | None = None
+        self.error: Exception | None = None
 
     @property
     def has_started(self) -> bool:
@@ -67,7 +67,7 @@ class Operation:
 
 
 #: What synchronize and poll know, by its number.
-handles: typing.Dict[int, typing.Tuple["Queue", Operation]] = {}
+handles: dict[int, tuple["Queue", Operation]] = {}
 
 
 class Queue:
@@ -77,8 +77,8 @@ class Queue:
 
     def __init__(self, rounds: Set) -> None:
         self._rounds = rounds
-        self._waiting: typing.Dict[str, Operation] = {}
-        self._unnamed: typing.Dict[str, itertools.count] = {}
+        self._waiting: dict[str, Operation] = {}
+        self._unnamed: dict[str, itertools.count] = {}
 
     def name_of(self, kind: str) -> str:
         """The name of the next operation that was given none."""
@@ -128,7 +128,7 @@ class Queue:
             self._agree(mine, list(kinds))
         return False
 
-    def _agree(self, mine: typing.List[str], kinds: typing.List[int]) -> None:
+    def _agree(self, mine: list[str], kinds: list[int]) -> None:
         lists = self._rounds.allgather_object(mine)
         active = {rank: names for rank, names in enumerate(lists)
                   if kinds[rank] != _JOINED}
@@ -142,7 +142,7 @@ class Queue:
         if kinds[self._rounds.rank] != _JOINED:
             self._start(common)
 
-    def _start(self, names: typing.List[str]) -> None:
+    def _start(self, names: list[str]) -> None:
         for name in names:
             operation = self._waiting.pop(name)
             try:

@@ -13,7 +13,7 @@ from .._state import Sampler
 from ._model_state import State
 
 
-def _place() -> typing.Tuple[int, int]:
+def _place() -> tuple[int, int]:
     """This worker's rank, and the size of the world."""
     ctx = current()
     if ctx is None or ctx.rank < 0:
@@ -51,7 +51,7 @@ class BatchSampler(torch.utils.data.Sampler):
     def __len__(self) -> int:
         return self.steps - self._state.steps % self.steps
 
-    def __iter__(self) -> typing.Iterator[typing.List[int]]:
+    def __iter__(self) -> typing.Iterator[list[int]]:
         epoch, first = divmod(self._state.steps, self.steps)
         for step in range(first, self.steps):
             rank, size = _place()
@@ -102,17 +102,16 @@ class ElasticSampler(torch.utils.data.Sampler):
         """All ranks have processed that many samples each."""
         self.processed_num += len(indices) * self.num_replicas
 
-    def get_indices(self, batch_idx: int, batch_size: int
-                    ) -> typing.List[int]:
+    def get_indices(self, batch_idx: int, batch_size: int) -> list[int]:
         """This rank's samples of a batch."""
         mine = list(self)
         return mine[batch_idx * batch_size:(batch_idx + 1) * batch_size]
 
-    def state_dict(self) -> typing.Dict[str, int]:
+    def state_dict(self) -> dict[str, int]:
         """For State."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
-    def load_state_dict(self, state_dict: typing.Dict[str, int]) -> None:
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
         """The other way; what is left is dealt again."""
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict["processed_num"]

@@ -32,7 +32,7 @@ def _give_back(context: Context, address: int) -> None:
         lib.rg_unregister(context.handle, address)
 
 
-def _registered(context: Context, bytes_: int) -> typing.Optional[typing.Any]:
+def _registered(context: Context, bytes_: int) -> typing.Any | None:
     """Registered memory; its pages go behind its registration."""
     try:
         pages = mmap.mmap(-1, bytes_, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -54,7 +54,7 @@ class _Buckets(TorchDispatchMode):
         self._context = context
 
     def _made(self, shape: typing.Sequence[int], dtype: torch.dtype
-              ) -> typing.Optional[torch.Tensor]:
+              ) -> torch.Tensor | None:
         count = math.prod(shape)
         bytes_ = count * torch.empty(0, dtype=dtype).element_size()
         if bytes_ < _LEAST:

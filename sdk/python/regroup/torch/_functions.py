@@ -22,7 +22,7 @@ def context() -> Context:
     return current() or init()
 
 
-def members_of(members: typing.Optional[Set]) -> Set:
+def members_of(members: Set | None) -> Set:
     """The world, if no set is named."""
     return context().world if members is None else members
 
@@ -98,7 +98,7 @@ class _AllToAll(torch.autograd.Function):
     """Gradients take the way back."""
 
     @staticmethod
-    def forward(ctx: typing.Any, tensor: Tensor, counts: typing.List[int],
+    def forward(ctx: typing.Any, tensor: Tensor, counts: list[int],
                 members: Set) -> typing.Any:
         rows = dense(tensor)
         came = [int(n) for n in members.alltoall(torch.tensor(counts))]
@@ -141,29 +141,26 @@ def _need_rows(what: str, tensor: Tensor) -> None:
                       "a tensor of at least one dimension")
 
 
-def allreduce(tensor: Tensor, *, op: Op = Op.SUM,
-              members: typing.Optional[Set] = None, prescale: float = 1.0,
-              postscale: float = 1.0) -> Tensor:
+def allreduce(tensor: Tensor, *, op: Op = Op.SUM, members: Set | None = None,
+              prescale: float = 1.0, postscale: float = 1.0) -> Tensor:
     """A new tensor, reduced over all members."""
     return _AllReduce.apply(tensor, op, members_of(members), prescale,
                             postscale)
 
 
-def allgather(tensor: Tensor, *, members: typing.Optional[Set] = None
-              ) -> Tensor:
+def allgather(tensor: Tensor, *, members: Set | None = None) -> Tensor:
     """The rows of all members; each may have another number of them."""
     return _AllGather.apply(tensor, members_of(members))
 
 
 def broadcast(tensor: Tensor, root: int = 0, *,
-              members: typing.Optional[Set] = None) -> Tensor:
+              members: Set | None = None) -> Tensor:
     """A new tensor with root's elements."""
     return _Broadcast.apply(tensor, root, members_of(members))
 
 
-def alltoall(tensor: Tensor, counts: typing.Optional[typing.List[int]] = None,
-             *, members: typing.Optional[Set] = None
-             ) -> typing.Tuple[Tensor, Tensor]:
+def alltoall(tensor: Tensor, counts: list[int] | None = None, *,
+             members: Set | None = None) -> tuple[Tensor, Tensor]:
     """counts[r] rows go to rank r. Returns what has come, and how many rows
     of each rank."""
     group = members_of(members)
@@ -177,7 +174,7 @@ def alltoall(tensor: Tensor, counts: typing.Optional[typing.List[int]] = None,
 
 
 def reduce_scatter(tensor: Tensor, *, op: Op = Op.SUM,
-                   members: typing.Optional[Set] = None,
+                   members: Set | None = None,
                    prescale: float = 1.0, postscale: float = 1.0) -> Tensor:
     """This rank's rows of the reduction; if rows do not divide, the first
     ranks get one more."""
@@ -189,7 +186,7 @@ def reduce_scatter(tensor: Tensor, *, op: Op = Op.SUM,
 # --------------------------------------------------- equal on all ranks
 
 def broadcast_parameters(parameters: typing.Any, root: int = 0, *,
-                         members: typing.Optional[Set] = None) -> None:
+                         members: Set | None = None) -> None:
     """Fill tensors with root's: a state_dict, named_parameters or parameters.
     """
     if isinstance(parameters, dict):
@@ -206,8 +203,7 @@ def broadcast_parameters(parameters: typing.Any, root: int = 0, *,
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root: int = 0,
-                              *, members: typing.Optional[Set] = None
-                              ) -> None:
+                              *, members: Set | None = None) -> None:
     """Give an optimizer root's state and options."""
     group = members_of(members)
     found = group.broadcast_object(optimizer.state_dict(), root)
@@ -216,13 +212,12 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root: int = 0,
 
 
 def broadcast_object(value: typing.Any = None, root: int = 0, *,
-                     members: typing.Optional[Set] = None) -> typing.Any:
+                     members: Set | None = None) -> typing.Any:
     """The object that root has."""
     return members_of(members).broadcast_object(value, root)
 
 
-def allgather_object(value: typing.Any, *,
-                     members: typing.Optional[Set] = None) -> list:
+def allgather_object(value: typing.Any, *, members: Set | None = None) -> list:
     """The objects of all members, by rank."""
     return members_of(members).allgather_object(value)
 
@@ -233,9 +228,9 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     """Batch norm with the mean and the variance of all ranks' samples."""
 
     def __init__(self, num_features: int, eps: float = 1e-5,
-                 momentum: typing.Optional[float] = 0.1, affine: bool = True,
+                 momentum: float | None = 0.1, affine: bool = True,
                  track_running_stats: bool = True,
-                 members: typing.Optional[Set] = None) -> None:
+                 members: Set | None = None) -> None:
         super().__init__(num_features, eps, momentum, affine,
                          track_running_stats)
         self.members = members
@@ -284,8 +279,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
 
 # ----------------------------------------------------------------- memory
 
-def empty(*shape: typing.Any, dtype: typing.Optional[torch.dtype] = None
-          ) -> Tensor:
+def empty(*shape: typing.Any, dtype: torch.dtype | None = None) -> Tensor:
     """A tensor, of zeros, in memory that collectives use between the workers
     of one host without copies (Context.alloc): allocate few and large ones."""
     sizes = list(shape[0]) if shape and not isinstance(shape[0], int) \

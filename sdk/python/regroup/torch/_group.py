@@ -78,7 +78,7 @@ def as_summed(tensor: Tensor, op: Op) -> Tensor:
     return tensor
 
 
-Copies = typing.List[typing.Tuple[Tensor, Tensor]]
+Copies = list[tuple[Tensor, Tensor]]
 
 
 def returned(tensor: Tensor, used: Tensor) -> Copies:
@@ -104,7 +104,7 @@ class Work(_Work):
     """What an operation returns. wait raises regroup's exceptions; C++, which
     knows futures only, gets their text in a RuntimeError."""
 
-    def __init__(self, requests: typing.List[Request], results: typing.Any,
+    def __init__(self, requests: list[Request], results: typing.Any,
                  copies: Copies, kept: typing.MutableMapping[int, Work]
                  ) -> None:
         super().__init__()
@@ -112,11 +112,11 @@ class Work(_Work):
         self._kept = kept  # until it has ended
         self._results = results
         self._copies = copies
-        self._error: typing.Optional[BaseException] = None
+        self._error: BaseException | None = None
         self._future: typing.Any = None
         self._lock = threading.Lock()
 
-    def _finish(self, seconds: typing.Optional[float]) -> None:
+    def _finish(self, seconds: float | None) -> None:
         """Wait for what was started; the copies are made once."""
         for request in self._requests:
             try:
@@ -161,7 +161,7 @@ class Work(_Work):
         """Whether it has ended well."""
         return self.is_completed() and self.exception() is None
 
-    def exception(self) -> typing.Optional[BaseException]:
+    def exception(self) -> BaseException | None:
         """What has ended it, if that was an error."""
         if self.is_completed():
             self._finish(None)
@@ -195,7 +195,7 @@ class _Waiter:
 
     def __init__(self) -> None:
         self._works: queue.SimpleQueue = queue.SimpleQueue()
-        self._thread: typing.Optional[threading.Thread] = None
+        self._thread: threading.Thread | None = None
 
     def put(self, work: Work, ended: typing.Any) -> None:
         """Set the future when the work has ended."""
@@ -225,7 +225,7 @@ _waiter = _Waiter()
 class ProcessGroup(dist.ProcessGroup):
     """A process group of torch.distributed over a Set."""
 
-    def __init__(self, members: Set, deadline: typing.Optional[float]) -> None:
+    def __init__(self, members: Set, deadline: float | None) -> None:
         super().__init__(members.rank, members.size)
         self.members = members
         self._deadline = deadline
@@ -248,7 +248,7 @@ class ProcessGroup(dist.ProcessGroup):
         of its own."""
         return self._name
 
-    def _work(self, requests: typing.List[Request], results: typing.Any,
+    def _work(self, requests: list[Request], results: typing.Any,
               copies: Copies = ()) -> Work:  # type: ignore[assignment]
         work = Work(requests, results, list(copies), self._kept)
         self._kept[id(work)] = work
@@ -322,7 +322,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._reduce_scatter(output, dense(sent).view(-1), opts, None)
 
     def _reduce_scatter(self, output: Tensor, sent: Tensor, opts: typing.Any,
-                        counts: typing.Optional[typing.List[int]]) -> Work:
+                        counts: list[int] | None) -> Work:
         op = op_of("reduce_scatter", opts)
         used = dense(output)
         request = self.members.start_reduce_scatter(
@@ -381,7 +381,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._all([self._allgather_base(output, sent, opts)
                           for output, sent in zip(outputs, inputs)], outputs)
 
-    def _all(self, works: typing.List[Work], results: typing.Any) -> Work:
+    def _all(self, works: list[Work], results: typing.Any) -> Work:
         """One Work for several."""
         # pylint: disable=protected-access
         for work in works:
@@ -414,8 +414,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._work([request], [output], returned(output, used))
 
     def alltoall_base(self, output: Tensor, sent: Tensor,
-                      output_splits: typing.List[int],
-                      input_splits: typing.List[int],
+                      output_splits: list[int], input_splits: list[int],
                       opts: typing.Any = None) -> Work:
         """Rows of one tensor to all ranks, and theirs into the other."""
         del opts
@@ -426,8 +425,7 @@ class ProcessGroup(dist.ProcessGroup):
             deadline=self._deadline)
         return self._work([request], [output], returned(output, used))
 
-    def _splits(self, tensor: Tensor,
-                given: typing.List[int]) -> typing.List[int]:
+    def _splits(self, tensor: Tensor, given: list[int]) -> list[int]:
         """Rows for each rank; equally many if none are given."""
         n = self.members.size
         if given:

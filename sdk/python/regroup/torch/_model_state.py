@@ -68,7 +68,7 @@ class _Model:
         self.places = {name: _Place(tensor)
                        for name, tensor in self._tensors()}
 
-    def _tensors(self) -> typing.Iterator[typing.Tuple[str, torch.Tensor]]:
+    def _tensors(self) -> typing.Iterator[tuple[str, torch.Tensor]]:
         yield from self.module.named_parameters()
         yield from self.module.named_buffers()
 
@@ -124,7 +124,7 @@ class _Optimizer:
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
-        self.places: typing.Dict[typing.Tuple[int, str], _Place] = {}
+        self.places: dict[tuple[int, str], _Place] = {}
         twin = _twin(optimizer)
         for i, (mine, other) in enumerate(zip(self._parameters(optimizer),
                                               self._parameters(twin))):
@@ -137,7 +137,7 @@ class _Optimizer:
 
     @staticmethod
     def _parameters(optimizer: torch.optim.Optimizer
-                    ) -> typing.List[torch.nn.Parameter]:
+                    ) -> list[torch.nn.Parameter]:
         return [one for group in optimizer.param_groups
                 for one in group["params"]]
 

@@ -41,10 +41,9 @@ def _weak(method: typing.Callable[..., object]) -> typing.Any:
 class _Tensors:
     """A Reducer, and its tensors as torch sees them."""
 
-    def __init__(self, parameters: typing.List[Parameter],
-                 members: typing.Optional[Set],
-                 wire: typing.Optional[torch.dtype] = None,
-                 **options: typing.Any) -> None:
+    def __init__(self, parameters: list[Parameter], members: Set | None,
+                 wire: torch.dtype | None = None, **options: typing.Any
+                 ) -> None:
         self.reducer = Reducer(members_of(members), **options)
         kinds = [wire or one.dtype for one in parameters]
         for i, (one, kind) in enumerate(zip(parameters, kinds)):
@@ -67,10 +66,9 @@ class _Tensors:
 class Gradients:
     """The gradients of some parameters, reduced in each step."""
 
-    def __init__(self, parameters: typing.List[Parameter], *, op: Op = Op.AVG,
-                 members: typing.Optional[Set] = None,
-                 compression: typing.Optional[str] = None, passes: int = 1,
-                 bucket_bytes: int = 0, prescale: float = 1.0,
+    def __init__(self, parameters: list[Parameter], *, op: Op = Op.AVG,
+                 members: Set | None = None, compression: str | None = None,
+                 passes: int = 1, bucket_bytes: int = 0, prescale: float = 1.0,
                  postscale: float = 1.0, sparse_as_dense: bool = False
                  ) -> None:
         if compression not in _WIRES:
@@ -86,18 +84,18 @@ class Gradients:
         self._bucket_bytes = bucket_bytes
         self._is_dense = sparse_as_dense
         self.passes = passes
-        self._tensors: typing.Optional[_Tensors] = None
-        self._left: typing.Dict[Parameter, int] = {}
-        self._sparse: typing.Dict[Parameter, int] = {}  # and their dimensions
+        self._tensors: _Tensors | None = None
+        self._left: dict[Parameter, int] = {}
+        self._sparse: dict[Parameter, int] = {}  # and their dimensions
         self._has_agreed = False  # on these, in this generation
-        self._hooked: typing.List[typing.Any] = []
+        self._hooked: list[typing.Any] = []
         self._has_begun = False
         self._beginning = threading.Lock()  # guards it
         self.take(parameters)
         context().on_leave.append(_weak(self._leave))
 
     def unknown(self, parameters: typing.Iterable[Parameter]
-                ) -> typing.List[Parameter]:
+                ) -> list[Parameter]:
         """Those that are not reduced yet."""
         return [p for p in parameters if p not in self._left and p.numel()]
 
@@ -175,8 +173,7 @@ class Gradients:
         """Whether a gradient has arrived that is not reduced yet."""
         return any(left != self.passes for left in self._left.values())
 
-    def finish(self, among: typing.Optional[typing.List[Parameter]] = None
-               ) -> None:
+    def finish(self, among: list[Parameter] | None = None) -> None:
         """Reduce what is left, with zeros where a rank has no gradient, and
         wait: grad is the reduced one then. among: all others were reduced."""
         due = list(self._left) if among is None else among
@@ -224,7 +221,7 @@ class Gradients:
         parameter.grad = torch.sparse_coo_tensor(
             places.t(), values * scale, found.shape).coalesce()
 
-    def _reduce_on_devices(self, parameters: typing.List[Parameter]) -> None:
+    def _reduce_on_devices(self, parameters: list[Parameter]) -> None:
         if not parameters:
             return
         for one in parameters:
@@ -253,7 +250,7 @@ class Gradients:
 class _Reducing:
     """What DistributedOptimizer adds to an optimizer's class."""
 
-    def trained(self) -> typing.List[Parameter]:
+    def trained(self) -> list[Parameter]:
         """What it trains now."""
         groups = self.param_groups  # type: ignore[attr-defined]
         return [p for group in groups for p in group["params"]
@@ -314,9 +311,9 @@ class DistributedAdasum(_Reducing):
     """Each rank takes its own step; what the steps change is combined."""
 
     is_adasum = True
-    members: typing.Optional[Set]
-    wire: typing.Optional[torch.dtype]
-    _tensors: typing.Optional[_Tensors] = None
+    members: Set | None
+    wire: torch.dtype | None
+    _tensors: _Tensors | None = None
 
     def step(self, closure: typing.Any = None) -> typing.Any:
         """Step, with the change that all ranks' changes make together."""
@@ -349,8 +346,8 @@ class DistributedAdasum(_Reducing):
 
 def DistributedOptimizer(  # pylint: disable=invalid-name
         optimizer: torch.optim.Optimizer, *, op: Op = Op.AVG,
-        members: typing.Optional[Set] = None,
-        compression: typing.Optional[str] = None, passes: int = 1,
+        members: Set | None = None,
+        compression: str | None = None, passes: int = 1,
         bucket_bytes: int = 0, prescale: float = 1.0,
         postscale: float = 1.0, sparse_as_dense: bool = False,
         adasum: bool = False) -> torch.optim.Optimizer:

@@ -33,7 +33,7 @@ from ._group import ProcessGroup
 _SCHEME = "regroup"
 _TIMEOUT = distributed_c10d.default_pg_timeout
 _CONNECT = datetime.timedelta(seconds=10)  # to a server that is there
-_sets: typing.Dict[typing.Tuple[int, ...], Set] = {}  # of the newest groups
+_sets: dict[tuple[int, ...], Set] = {}  # of the newest groups
 _count = [0]  # groups that were made since the default one
 
 

@@ -31,7 +31,7 @@ if not hasattr(keras, "config") or keras.config.backend() != "tensorflow":
 class _Distributed:
     """What DistributedOptimizer adds to an optimizer's class."""
 
-    reduced: typing.Dict[str, typing.Any]
+    reduced: dict[str, typing.Any]
 
     def apply(self, grads: typing.Any, trainable_variables: typing.Any = None
               ) -> typing.Any:
@@ -41,7 +41,7 @@ class _Distributed:
 
 
 def DistributedOptimizer(  # pylint: disable=invalid-name
-        optimizer: typing.Any, name: typing.Optional[str] = None,
+        optimizer: typing.Any, name: str | None = None,
         device_dense: str = "", device_sparse: str = "",
         compression: typing.Any = Compression.none,
         sparse_as_dense: bool = False, gradient_predivide_factor: float = 1.0,

@@ -11,7 +11,7 @@ from ..._errors import Invalid
 from .._basics import ProcessSet, global_process_set, size
 from ..tensorflow._operations import broadcast_variables
 
-Logs = typing.Optional[typing.Dict[str, typing.Any]]
+Logs = dict[str, typing.Any] | None
 
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
@@ -57,9 +57,9 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
     Keras 3 has no momentum that could be corrected."""
 
     def __init__(self, initial_lr: float, multiplier: typing.Any,
-                 start_epoch: int = 0, end_epoch: typing.Optional[int] = None,
+                 start_epoch: int = 0, end_epoch: int | None = None,
                  staircase: bool = True, momentum_correction: bool = True,
-                 steps_per_epoch: typing.Optional[int] = None) -> None:
+                 steps_per_epoch: int | None = None) -> None:
         super().__init__()
         del momentum_correction
         self.initial_lr = initial_lr
@@ -108,8 +108,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
 
     def __init__(self, initial_lr: float, warmup_epochs: int = 5,
                  momentum_correction: bool = True,
-                 steps_per_epoch: typing.Optional[int] = None,
-                 verbose: int = 0) -> None:
+                 steps_per_epoch: int | None = None, verbose: int = 0) -> None:
         def grows(epoch: float) -> float:
             done = (epoch + 1 / self.steps_per_epoch) / warmup_epochs
             return (done * (size() - 1) + 1) / size()

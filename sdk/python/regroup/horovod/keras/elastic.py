@@ -9,7 +9,7 @@ import keras
 from ..tensorflow.elastic import TensorFlowKerasState as KerasState
 from ..tensorflow.elastic import run
 
-Logs = typing.Optional[typing.Dict[str, typing.Any]]
+Logs = dict[str, typing.Any] | None
 
 
 class _OfState(keras.callbacks.Callback):

@@ -16,23 +16,19 @@ import tensorflow as tf
 from ..._abi import Op
 from ..._errors import Invalid
 from ..._sets import Set
-from .._basics import ProcessSet, global_process_set, joins
+from .._basics import (OPS, Adasum, Average, Max, Min, ProcessSet, Product, Sum,
+                       global_process_set, joins, named_op)
 
 Tensor = typing.Any
-Arrays = typing.List[numpy.ndarray]
+Arrays = list[numpy.ndarray]
 OnArrays = typing.Callable[[Arrays], typing.Sequence[numpy.ndarray]]
-
-Average, Sum, Adasum = "Average", "Sum", "Adasum"
-Min, Max, Product = "Min", "Max", "Product"
-_OPS = {Average: Op.AVG, Sum: Op.SUM, Min: Op.MIN, Max: Op.MAX,
-        Product: Op.PROD}
 
 
 class Compressor:
     """How a tensor travels."""
 
     @staticmethod
-    def compress(tensor: Tensor) -> typing.Tuple[Tensor, typing.Any]:
+    def compress(tensor: Tensor) -> tuple[Tensor, typing.Any]:
         """The tensor to send, and what decompress needs."""
         return tensor, tensor.dtype
 
@@ -44,7 +40,7 @@ class Compressor:
 
 class _Half(Compressor):
     @staticmethod
-    def compress(tensor: Tensor) -> typing.Tuple[Tensor, typing.Any]:
+    def compress(tensor: Tensor) -> tuple[Tensor, typing.Any]:
         return (tf.cast(tensor, tf.float16) if tensor.dtype.is_floating
                 else tensor), tensor.dtype
 
@@ -60,7 +56,7 @@ class Compression:
 
 def _call(function: OnArrays, tensors: typing.Sequence[Tensor],
           kinds: typing.Sequence[typing.Any],
-          shapes: typing.Sequence[typing.Any]) -> typing.List[Tensor]:
+          shapes: typing.Sequence[typing.Any]) -> list[Tensor]:
     """What a function makes of copies of the tensors; it may write there."""
     made = tf.numpy_function(
         lambda *arrays: list(function([numpy.array(one, order="C")
@@ -74,7 +70,7 @@ def _call(function: OnArrays, tensors: typing.Sequence[Tensor],
 
 
 def _operation(function: OnArrays, backward: OnArrays, given: Tensor,
-               shape: typing.Any, *more: Tensor) -> typing.List[Tensor]:
+               shape: typing.Any, *more: Tensor) -> list[Tensor]:
     """A tensor's operation, and its gradient, of the result's and what was
     given. `more` has results of its own, and no gradient."""
     @tf.custom_gradient
@@ -88,7 +84,7 @@ def _operation(function: OnArrays, backward: OnArrays, given: Tensor,
     return run(tf.convert_to_tensor(given))
 
 
-def _tag(kind: str, name: typing.Optional[str]) -> typing.Any:
+def _tag(kind: str, name: str | None) -> typing.Any:
     return None if name is None else (kind, name)
 
 
@@ -102,7 +98,7 @@ def _rows(shape: typing.Any) -> typing.Any:
 def _reduce(arrays: Arrays, members: Set, op: str, prescale: float,
             postscale: float, tag: typing.Any = None) -> Arrays:
     if op != Adasum:
-        members.grouped_allreduce(arrays, arrays, op=_OPS[op], tag=tag,
+        members.grouped_allreduce(arrays, arrays, op=OPS[op], tag=tag,
                                   prescale=prescale, postscale=postscale)
         return arrays
     for one in arrays:
@@ -111,29 +107,17 @@ def _reduce(arrays: Arrays, members: Set, op: str, prescale: float,
     return arrays
 
 
-def _op(average: typing.Optional[bool], op: typing.Optional[str]) -> str:
-    if average is not None and op is not None:
-        raise ValueError("The op parameter supersedes average. Please provide "
-                         "only one of them.")
-    found = op or (Sum if average is False else Average)
-    if found != Adasum and found not in _OPS:
-        raise Invalid(f"{op!r} is no operation; give hvd.Sum or the like")
-    return found
-
-
 def grouped_allreduce(tensors: typing.Sequence[Tensor],
-                      average: typing.Optional[bool] = None,
-                      device_dense: str = "", device_sparse: str = "",
+                      average: bool | None = None, device_dense: str = "",
+                      device_sparse: str = "",
                       compression: typing.Any = Compression.none,
-                      op: typing.Optional[str] = None,
-                      prescale_factor: float = 1.0,
-                      postscale_factor: float = 1.0,
-                      name: typing.Optional[str] = None,
+                      op: str | None = None, prescale_factor: float = 1.0,
+                      postscale_factor: float = 1.0, name: str | None = None,
                       process_set: ProcessSet = global_process_set
-                      ) -> typing.List[Tensor]:
+                      ) -> list[Tensor]:
     """Reduce several tensors into new ones."""
     del device_dense, device_sparse
-    kind, tag = _op(average, op), _tag("allreduce", name)
+    kind, tag = named_op(average, op), _tag("allreduce", name)
 
     def reduce(arrays: Arrays) -> Arrays:
         return _reduce(arrays, process_set.members, kind, prescale_factor,
@@ -160,7 +144,7 @@ def allreduce(tensor: Tensor, *arguments: typing.Any,
         return grouped_allreduce([tensor], *arguments, process_set=process_set,
                                  **named)[0]
     average = arguments[0] if arguments else named.get("average")
-    kind = _op(average, named.get("op"))
+    kind = named_op(average, named.get("op"))
     if kind not in (Average, Sum):
         raise Invalid("IndexedSlices are added or averaged only")
     return tf.IndexedSlices(
@@ -172,7 +156,7 @@ def allreduce(tensor: Tensor, *arguments: typing.Any,
 def reduced_gradients(gradients: typing.Iterable[Tensor], op: str,
                       compression: typing.Any, sparse_as_dense: bool,
                       predivide: float, members: ProcessSet,
-                      scale: float = 1.0) -> typing.List[Tensor]:
+                      scale: float = 1.0) -> list[Tensor]:
     """Of all ranks; None stays None."""
     if predivide != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != "
@@ -210,22 +194,21 @@ def _gathered(tensor: Tensor, process_set: ProcessSet,
     return _operation(gather, back, given, _rows(given.shape))[0]
 
 
-def allgather(tensor: Tensor, name: typing.Optional[str] = None,
+def allgather(tensor: Tensor, name: str | None = None,
               process_set: ProcessSet = global_process_set) -> Tensor:
     """The rows of all ranks; each may have another number."""
     return _gathered(tensor, process_set, tag=_tag("allgather", name))
 
 
 def grouped_allgather(tensors: typing.Sequence[Tensor],
-                      name: typing.Optional[str] = None,
+                      name: str | None = None,
                       process_set: ProcessSet = global_process_set
-                      ) -> typing.List[Tensor]:
+                      ) -> list[Tensor]:
     """The same of several tensors."""
     return [allgather(one, name, process_set) for one in tensors]
 
 
-def broadcast(tensor: Tensor, root_rank: int,
-              name: typing.Optional[str] = None,
+def broadcast(tensor: Tensor, root_rank: int, name: str | None = None,
               process_set: ProcessSet = global_process_set) -> Tensor:
     """A new tensor with root's elements."""
     def send(arrays: Arrays) -> Arrays:
@@ -244,7 +227,7 @@ def broadcast(tensor: Tensor, root_rank: int,
 
 
 def alltoall(tensor: Tensor, splits: typing.Any = None,
-             name: typing.Optional[str] = None,
+             name: str | None = None,
              process_set: ProcessSet = global_process_set) -> typing.Any:
     """Send splits[r] rows to each rank. What has come; with splits also how
     many rows of each rank."""
@@ -274,7 +257,7 @@ def alltoall(tensor: Tensor, splits: typing.Any = None,
 
 def reducescatter(tensor: Tensor, device_dense: str = "",
                   compression: typing.Any = Compression.none,
-                  op: str = Average, name: typing.Optional[str] = None,
+                  op: str = Average, name: str | None = None,
                   process_set: ProcessSet = global_process_set,
                   prescale_factor: float = 1.0, postscale_factor: float = 1.0
                   ) -> Tensor:
@@ -285,7 +268,7 @@ def reducescatter(tensor: Tensor, device_dense: str = "",
 
     def scatter(arrays: Arrays) -> Arrays:
         return [process_set.members.reduce_scatter(
-            arrays[0], op=_OPS[op], prescale=prescale_factor,
+            arrays[0], op=OPS[op], prescale=prescale_factor,
             postscale=postscale_factor, tag=_tag("reducescatter", name))]
 
     def back(arrays: Arrays) -> Arrays:
@@ -299,7 +282,7 @@ def reducescatter(tensor: Tensor, device_dense: str = "",
 
 def grouped_reducescatter(tensors: typing.Sequence[Tensor],
                           *arguments: typing.Any, **named: typing.Any
-                          ) -> typing.List[Tensor]:
+                          ) -> list[Tensor]:
     """The same of several tensors; arguments are those of reducescatter."""
     return [reducescatter(one, *arguments, **named) for one in tensors]
 
@@ -322,7 +305,7 @@ def broadcast_variables(variables: typing.Iterable[typing.Any],
 
 
 def broadcast_object(obj: typing.Any, root_rank: int = 0, session: object = None,
-                     name: typing.Optional[str] = None,
+                     name: str | None = None,
                      process_set: ProcessSet = global_process_set
                      ) -> typing.Any:
     """The object that root has."""
@@ -332,7 +315,7 @@ def broadcast_object(obj: typing.Any, root_rank: int = 0, session: object = None
 
 
 def allgather_object(obj: typing.Any, session: object = None,
-                     name: typing.Optional[str] = None,
+                     name: str | None = None,
                      process_set: ProcessSet = global_process_set) -> list:
     """The objects of all ranks."""
     del session, name

@@ -38,8 +38,7 @@ class SyncBatchNorm(_SyncBatchNorm):
 
 
 def broadcast_parameters(params: typing.Any, root_rank: int = 0,
-                         process_set: ProcessSet = global_process_set
-                         ) -> None:
+                         process_set: ProcessSet = global_process_set) -> None:
     """Fill tensors with root's; while a worker joins a running job nothing,
     since elastic.run does that."""
     if not _basics.joins():
@@ -60,7 +59,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer,
 
 
 def broadcast_object(obj: typing.Any, root_rank: int = 0,
-                     name: typing.Optional[str] = None,
+                     name: str | None = None,
                      process_set: ProcessSet = global_process_set
                      ) -> typing.Any:
     """The object that root has."""
@@ -70,7 +69,7 @@ def broadcast_object(obj: typing.Any, root_rank: int = 0,
             obj, process_set.rank_of(root_rank))))
 
 
-def allgather_object(obj: typing.Any, name: typing.Optional[str] = None,
+def allgather_object(obj: typing.Any, name: str | None = None,
                      process_set: ProcessSet = global_process_set) -> list:
     """The objects of all ranks."""
     return synchronize(_simple(
@@ -78,8 +77,7 @@ def allgather_object(obj: typing.Any, name: typing.Optional[str] = None,
         lambda: process_set.members.allgather_object(obj)))
 
 
-def _check_names(optimizer: torch.optim.Optimizer,
-                 named: typing.Any) -> None:
+def _check_names(optimizer: torch.optim.Optimizer, named: typing.Any) -> None:
     pairs = list(named)
     if any(not isinstance(one, tuple) for one in pairs):
         raise ValueError("named_parameters should be a sequence of tuples "

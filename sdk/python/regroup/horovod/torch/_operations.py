@@ -18,16 +18,12 @@ from ..._sets import Set
 from ..._wait import Request
 from ...torch import _functions as plain
 from ...torch._group import as_moved, dense, returned
-from .._basics import ProcessSet, global_process_set
+from .._basics import (OPS, Adasum, Average, Max, Min, ProcessSet, Product, Sum,
+                       global_process_set, named_op)
 from .._queue import Operation, Queue, Started, handles
 
 Tensor = torch.Tensor
 Tensors = typing.Sequence[Tensor]
-
-Average, Sum, Adasum = "Average", "Sum", "Adasum"
-Min, Max, Product = "Min", "Max", "Product"
-_OPS = {Average: Op.AVG, Sum: Op.SUM, Min: Op.MIN, Max: Op.MAX,
-        Product: Op.PROD}
 
 
 # ------------------------------------------------------------ compression
@@ -35,10 +31,10 @@ _OPS = {Average: Op.AVG, Sum: Op.SUM, Min: Op.MIN, Max: Op.MAX,
 class Compressor:
     """How a tensor travels."""
 
-    wire: typing.Optional[str] = None
+    wire: str | None = None
 
     @staticmethod
-    def compress(tensor: Tensor) -> typing.Tuple[Tensor, typing.Any]:
+    def compress(tensor: Tensor) -> tuple[Tensor, typing.Any]:
         """The tensor to send, and what decompress needs."""
         return tensor, None
 
@@ -53,7 +49,7 @@ class _Half(Compressor):
     wire = "f16"
 
     @staticmethod
-    def compress(tensor: Tensor) -> typing.Tuple[Tensor, typing.Any]:
+    def compress(tensor: Tensor) -> tuple[Tensor, typing.Any]:
         return (tensor.half() if tensor.is_floating_point() else tensor,
                 tensor.dtype)
 
@@ -74,7 +70,7 @@ class Compression:
 _numbers = itertools.count()
 
 
-def _start(kind: str, name: typing.Optional[str], members: ProcessSet,
+def _start(kind: str, name: str | None, members: ProcessSet,
            start: typing.Callable[[], Started]) -> int:
     queue = members.queue
     handle = next(_numbers)
@@ -83,7 +79,7 @@ def _start(kind: str, name: typing.Optional[str], members: ProcessSet,
     return handle
 
 
-def _operation(handle: int) -> typing.Tuple[Queue, Operation]:
+def _operation(handle: int) -> tuple[Queue, Operation]:
     if handle not in handles:
         raise ValueError(f"handle {handle} is not there, or was waited for")
     return handles[handle]
@@ -114,24 +110,18 @@ def _waits(start: typing.Callable[..., int]
     return call
 
 
-def _op(average: typing.Optional[bool], op: typing.Optional[str]) -> Op:
-    if average is not None:
-        if op is not None:
-            raise ValueError("The op parameter supersedes average. Please "
-                             "provide only one of them.")
-        op = Average if average else Sum
-    if op == Adasum:
+def _op(average: bool | None, op: str | None) -> Op:
+    found = named_op(average, op)
+    if found == Adasum:
         raise Unsupported("Adasum is for allreduce and DistributedOptimizer; "
                           "use Average here")
-    if op is not None and op not in _OPS:
-        raise Invalid(f"{op!r} is no operation; give hvd.Sum or the like")
-    return _OPS[op or Average]
+    return OPS[found]
 
 
 # -------------------------------------------------------------- allreduce
 
-def _start_sum(members: Set, tensors: Tensors, average: typing.Optional[bool],
-               op: typing.Optional[str], prescale: float, postscale: float
+def _start_sum(members: Set, tensors: Tensors, average: bool | None,
+               op: str | None, prescale: float, postscale: float
                ) -> typing.Sequence[Request]:
     """In place. Adasum runs to its end."""
     if op != Adasum or average is not None:
@@ -143,12 +133,11 @@ def _start_sum(members: Set, tensors: Tensors, average: typing.Optional[bool],
     return []
 
 
-def _reduced(kind: str, tensors: Tensors, outputs: typing.Optional[Tensors],
-             name: typing.Optional[str], average: typing.Optional[bool],
-             op: typing.Optional[str], prescale: float, postscale: float,
-             members: ProcessSet,
-             compression: typing.Any = Compression.none,
-             is_one: bool = True) -> int:
+def _reduced(kind: str, tensors: Tensors, outputs: Tensors | None,
+             name: str | None, average: bool | None, op: str | None,
+             prescale: float, postscale: float, members: ProcessSet,
+             compression: typing.Any = Compression.none, is_one: bool = True
+             ) -> int:
     """The results are new tensors, or in outputs."""
     if op != Adasum or average is not None:
         _op(average, op)  # or it is wrong already
@@ -177,10 +166,9 @@ def _reduced(kind: str, tensors: Tensors, outputs: typing.Optional[Tensors],
 
 
 def _starts_one(is_in_place: bool) -> typing.Callable[..., int]:
-    def start(tensor: Tensor, average: typing.Optional[bool] = None,
-              name: typing.Optional[str] = None,
-              op: typing.Optional[str] = None, prescale_factor: float = 1.0,
-              postscale_factor: float = 1.0,
+    def start(tensor: Tensor, average: bool | None = None,
+              name: str | None = None, op: str | None = None,
+              prescale_factor: float = 1.0, postscale_factor: float = 1.0,
               process_set: ProcessSet = global_process_set) -> int:
         """Start a reduction, in place or into a new tensor."""
         return _reduced("allreduce", [tensor],
@@ -190,10 +178,9 @@ def _starts_one(is_in_place: bool) -> typing.Callable[..., int]:
 
 
 def _starts_several(is_in_place: bool) -> typing.Callable[..., int]:
-    def start(tensors: Tensors, average: typing.Optional[bool] = None,
-              name: typing.Optional[str] = None,
-              op: typing.Optional[str] = None, prescale_factor: float = 1.0,
-              postscale_factor: float = 1.0,
+    def start(tensors: Tensors, average: bool | None = None,
+              name: str | None = None, op: str | None = None,
+              prescale_factor: float = 1.0, postscale_factor: float = 1.0,
               process_set: ProcessSet = global_process_set) -> int:
         """The same of several tensors."""
         return _reduced("grouped_allreduce", tensors,
@@ -222,10 +209,10 @@ def _reduces(tensor: Tensor, compression: typing.Any, op: Op, prescale: float,
     return call
 
 
-def allreduce(tensor: Tensor, average: typing.Optional[bool] = None,
-              name: typing.Optional[str] = None,
+def allreduce(tensor: Tensor, average: bool | None = None,
+              name: str | None = None,
               compression: typing.Any = Compression.none,
-              op: typing.Optional[str] = None, prescale_factor: float = 1.0,
+              op: str | None = None, prescale_factor: float = 1.0,
               postscale_factor: float = 1.0,
               process_set: ProcessSet = global_process_set) -> Tensor:
     """Reduce into a new tensor; autograd goes through it, but for Adasum."""
@@ -239,15 +226,13 @@ def allreduce(tensor: Tensor, average: typing.Optional[bool] = None,
             postscale_factor, process_set)))
 
 
-def grouped_allreduce(tensors: Tensors,
-                      average: typing.Optional[bool] = None,
-                      name: typing.Optional[str] = None,
+def grouped_allreduce(tensors: Tensors, average: bool | None = None,
+                      name: str | None = None,
                       compression: typing.Any = Compression.none,
-                      op: typing.Optional[str] = None,
-                      prescale_factor: float = 1.0,
+                      op: str | None = None, prescale_factor: float = 1.0,
                       postscale_factor: float = 1.0,
                       process_set: ProcessSet = global_process_set
-                      ) -> typing.List[Tensor]:
+                      ) -> list[Tensor]:
     """Reduce several tensors into new ones; autograd goes through it, but for
     Adasum."""
     if op == Adasum or not any(one.requires_grad for one in tensors):
@@ -297,7 +282,7 @@ def _scaled(tensor: Tensor, members: ProcessSet, is_mean: bool) -> Tensor:
     return seen
 
 
-def _simple(kind: str, name: typing.Optional[str], members: ProcessSet,
+def _simple(kind: str, name: str | None, members: ProcessSet,
             call: typing.Callable[[], typing.Any]) -> int:
     """An operation that its round runs to its end."""
     def start() -> Started:
@@ -306,7 +291,7 @@ def _simple(kind: str, name: typing.Optional[str], members: ProcessSet,
     return _start(kind, name, members, start)
 
 
-def allgather_async(tensor: Tensor, name: typing.Optional[str] = None,
+def allgather_async(tensor: Tensor, name: str | None = None,
                     process_set: ProcessSet = global_process_set) -> int:
     """Start gathering the rows of all ranks; each may have another number."""
     return _simple("allgather", name, process_set, lambda: plain.allgather(
@@ -316,8 +301,7 @@ def allgather_async(tensor: Tensor, name: typing.Optional[str] = None,
 allgather = _waits(allgather_async)
 
 
-def grouped_allgather_async(tensors: Tensors,
-                            name: typing.Optional[str] = None,
+def grouped_allgather_async(tensors: Tensors, name: str | None = None,
                             process_set: ProcessSet = global_process_set
                             ) -> int:
     """The same of several tensors."""
@@ -329,8 +313,7 @@ def grouped_allgather_async(tensors: Tensors,
 grouped_allgather = _waits(grouped_allgather_async)
 
 
-def broadcast_async(tensor: Tensor, root_rank: int,
-                    name: typing.Optional[str] = None,
+def broadcast_async(tensor: Tensor, root_rank: int, name: str | None = None,
                     process_set: ProcessSet = global_process_set) -> int:
     """Start a broadcast into a new tensor."""
     root = process_set.rank_of(root_rank)
@@ -342,8 +325,7 @@ def broadcast_async(tensor: Tensor, root_rank: int,
 broadcast = _waits(broadcast_async)
 
 
-def broadcast_async_(tensor: Tensor, root_rank: int,
-                     name: typing.Optional[str] = None,
+def broadcast_async_(tensor: Tensor, root_rank: int, name: str | None = None,
                      process_set: ProcessSet = global_process_set) -> int:
     """Start a broadcast in place."""
     root = process_set.rank_of(root_rank)
@@ -364,7 +346,7 @@ def broadcast_async_(tensor: Tensor, root_rank: int,
 broadcast_ = _waits(broadcast_async_)
 
 
-def _whole(splits: Tensor) -> typing.List[int]:
+def _whole(splits: Tensor) -> list[int]:
     if splits.is_floating_point():
         raise Invalid(f"alltoall got splits of {splits.dtype}; pass integers, "
                       "the rows for each rank")
@@ -372,7 +354,7 @@ def _whole(splits: Tensor) -> typing.List[int]:
 
 
 def alltoall_async(tensor: Tensor, splits: typing.Any = None,
-                   name: typing.Optional[str] = None,
+                   name: str | None = None,
                    process_set: ProcessSet = global_process_set) -> int:
     """Start sending splits[r] rows to each rank."""
     counts = None if splits is None else _whole(torch.as_tensor(splits))
@@ -386,7 +368,7 @@ def alltoall_async(tensor: Tensor, splits: typing.Any = None,
 alltoall = _waits(alltoall_async)
 
 
-def reducescatter_async(tensor: Tensor, name: typing.Optional[str] = None,
+def reducescatter_async(tensor: Tensor, name: str | None = None,
                         op: str = Average,
                         process_set: ProcessSet = global_process_set,
                         prescale_factor: float = 1.0,
@@ -400,7 +382,7 @@ def reducescatter_async(tensor: Tensor, name: typing.Optional[str] = None,
                        prescale=prescale_factor, postscale=postscale_factor))
 
 
-def reducescatter(tensor: Tensor, name: typing.Optional[str] = None,
+def reducescatter(tensor: Tensor, name: str | None = None,
                   compression: typing.Any = Compression.none,
                   op: str = Average,
                   process_set: ProcessSet = global_process_set,
@@ -412,8 +394,7 @@ def reducescatter(tensor: Tensor, name: typing.Optional[str] = None,
         sent, name, op, process_set, prescale_factor, postscale_factor)), ctx)
 
 
-def grouped_reducescatter_async(tensors: Tensors,
-                                name: typing.Optional[str] = None,
+def grouped_reducescatter_async(tensors: Tensors, name: str | None = None,
                                 op: str = Average,
                                 process_set: ProcessSet = global_process_set,
                                 prescale_factor: float = 1.0,
@@ -427,14 +408,12 @@ def grouped_reducescatter_async(tensors: Tensors,
                              postscale=postscale_factor) for one in tensors])
 
 
-def grouped_reducescatter(tensors: Tensors,
-                          name: typing.Optional[str] = None,
+def grouped_reducescatter(tensors: Tensors, name: str | None = None,
                           compression: typing.Any = Compression.none,
                           op: str = Average,
                           process_set: ProcessSet = global_process_set,
                           prescale_factor: float = 1.0,
-                          postscale_factor: float = 1.0
-                          ) -> typing.List[Tensor]:
+                          postscale_factor: float = 1.0) -> list[Tensor]:
     """This rank's rows of several reductions."""
     sent = [compression.compress(one) for one in tensors]
     found = synchronize(grouped_reducescatter_async(
