@@ -5,7 +5,6 @@
 #include "process_sets/among.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "process_sets/set_request.h"
 #include "sdk/base/fail.h"
@@ -25,10 +24,8 @@ static void find(rg_ctx *ctx, const rg__set_request *w, round *r)
     const rg_set *old =
         w->name == NULL ? NULL : rg__set_find_name(ctx->sets, w->name);
     r->found = old == NULL ? 0 : old->id;
-    r->is_other =
-        old != NULL &&
-        (old->kind != LISTED || old->n != w->n ||
-         memcmp(old->member, w->member, sizeof *w->member * (size_t)w->n) != 0);
+    r->is_other = old != NULL &&
+                  (old->kind != LISTED || !rg__set_request_has_members(w, old));
     pthread_mutex_unlock(&ctx->sets->lock);
 }
 

@@ -10,11 +10,13 @@
 /* The next check, unless one before it has failed. */
 #define THEN(check) (st = st == RG_OK ? (check) : st)
 
-static void set_data(rg__call *c, const void *send, void *recv, uint64_t count)
+static rg_status end(rg__call *c, rg_status st, const void *send, void *recv,
+                     uint64_t count, rg_req **req_p)
 {
     c->start.coll.send = send;
     c->start.coll.recv = recv;
     c->start.coll.count = count;
+    return rg__call_end(c, st, req_p);
 }
 
 rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
@@ -30,8 +32,7 @@ rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
     if (recv != send)
         THEN(rg__call_check_buffer(&c, recv, count, 1));
     THEN(rg__call_check_equal(&c, send, recv, count));
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 rg_status rg_reduce_start(rg_set *set, const void *send, void *recv,
@@ -48,8 +49,7 @@ rg_status rg_reduce_start(rg_set *set, const void *send, void *recv,
         THEN(rg__call_check_buffer(&c, recv, count, 1));
     if (c.rank == c.start.coll.root)
         THEN(rg__call_check_equal(&c, send, recv, count));
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 rg_status rg_reduce_scatter_start(rg_set *set, const void *send, void *recv,
@@ -63,8 +63,7 @@ rg_status rg_reduce_scatter_start(rg_set *set, const void *send, void *recv,
     THEN(rg__call_check_buffer(&c, send, count, c.n));
     THEN(rg__call_check_buffer(&c, recv, count, 1));
     THEN(rg__call_check_part(&c, recv, send, count));
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 /* All ranks must agree on the counts as well as on the caller's tag. */
@@ -94,8 +93,7 @@ rg_status rg_reduce_scatterv_start(rg_set *set, const void *send, void *recv,
     if (st == RG_OK)
         c.start.coll.tag = digest(&c, all.counts);
     c.start.coll.recv_counts = all.counts;
-    set_data(&c, send, recv, all.sum);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, all.sum, req_p);
 }
 
 /* --------------------------------------------------------- one to all, back */
@@ -111,8 +109,7 @@ rg_status rg_broadcast_start(rg_set *set, void *data, uint64_t count,
     THEN(rg__call_know_size(&c));
     THEN(rg__call_set_root(&c));
     THEN(rg__call_check_buffer(&c, data, count, 1));
-    set_data(&c, NULL, data, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, NULL, data, count, req_p);
 }
 
 rg_status rg_gather_start(rg_set *set, const void *send, void *recv,
@@ -127,8 +124,7 @@ rg_status rg_gather_start(rg_set *set, const void *send, void *recv,
         THEN(rg__call_check_buffer(&c, recv, count, c.n));
         THEN(rg__call_check_part(&c, send, recv, count));
     }
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 rg_status rg_gatherv_start(rg_set *set, const void *send, uint64_t count,
@@ -145,8 +141,7 @@ rg_status rg_gatherv_start(rg_set *set, const void *send, uint64_t count,
         THEN(rg__call_take_parts(&c, counts, places, recv, send, count, &all));
     c.start.coll.recv_counts = all.counts;
     c.start.coll.recv_places = all.places;
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 rg_status rg_scatter_start(rg_set *set, const void *send, void *recv,
@@ -161,8 +156,7 @@ rg_status rg_scatter_start(rg_set *set, const void *send, void *recv,
         THEN(rg__call_check_buffer(&c, send, count, c.n));
         THEN(rg__call_check_part(&c, recv, send, count));
     }
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 rg_status rg_scatterv_start(rg_set *set, const void *send,
@@ -179,8 +173,7 @@ rg_status rg_scatterv_start(rg_set *set, const void *send,
         THEN(rg__call_take_parts(&c, counts, places, send, recv, count, &all));
     c.start.coll.send_counts = all.counts;
     c.start.coll.send_places = all.places;
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 /* -------------------------------------------------------------- all to all */
@@ -196,8 +189,7 @@ rg_status rg_allgather_start(rg_set *set, const void *send, void *recv,
     THEN(rg__call_check_buffer(&c, recv, count, c.n));
     if (send != recv)
         THEN(rg__call_check_part(&c, send, recv, count));
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 rg_status rg_allgatherv_start(rg_set *set, const void *send, uint64_t count,
@@ -217,8 +209,7 @@ rg_status rg_allgatherv_start(rg_set *set, const void *send, uint64_t count,
     THEN(rg__call_check_apart(&c, send, count, recv, &all));
     c.start.coll.recv_counts = all.counts;
     c.start.coll.recv_places = all.places;
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 rg_status rg_alltoall_start(rg_set *set, const void *send, void *recv,
@@ -231,8 +222,7 @@ rg_status rg_alltoall_start(rg_set *set, const void *send, void *recv,
     THEN(rg__call_check_buffer(&c, send, count, c.n));
     THEN(rg__call_check_buffer(&c, recv, count, c.n));
     THEN(rg__call_check_equal(&c, send, recv, (uint64_t)c.n * count));
-    set_data(&c, send, recv, count);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, count, req_p);
 }
 
 rg_status rg_alltoallv_start(rg_set *set, const void *send,
@@ -262,8 +252,7 @@ rg_status rg_alltoallv_start(rg_set *set, const void *send,
     c.start.coll.send_places = out.places;
     c.start.coll.recv_counts = in.counts;
     c.start.coll.recv_places = in.places;
-    set_data(&c, send, recv, 0);
-    return rg__call_end(&c, st, req_p);
+    return end(&c, st, send, recv, 0, req_p);
 }
 
 /* ------------------------------------------------------------ without data */

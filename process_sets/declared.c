@@ -61,16 +61,8 @@ int64_t rg__declared_digest(const rg__sets *sets)
 
 static rg_status fill_declared(rg_set *set, const rg__set_request *w)
 {
-    set->kind = w->kind;
-    set->keeps = w->keeps;
-    set->is_of_device = w->memory == RG_DEVICE;
-    set->color = w->fn;
-    set->color_arg = w->arg;
-    set->is_named = w->name != NULL;
-    set->has_handle = true;
+    rg__set_request_fill(w, set);
     set->digest = w->tag;
-    if (w->name != NULL)
-        snprintf(set->name, sizeof set->name, "%s", w->name);
     if (w->kind != LISTED)
         return RG_OK;
     set->wanted = malloc(sizeof *set->wanted * (size_t)w->n);

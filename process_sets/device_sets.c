@@ -116,19 +116,6 @@ rg_status rg_device_info_get(rg_ctx *ctx, rg_device_info *info_p)
 
 /* --------------------------------------------------------------- connecting */
 
-static rg_status exchange(rg_set *set, int n, const rg__device_card *mine,
-                          rg__device_card *all)
-{
-    const rg__coll coll = {.kind = RG__ALLGATHER,
-                           .type = RG_U8,
-                           .count = sizeof *mine,
-                           .send = mine,
-                           .recv = all,
-                           .what = "connecting the devices of a set"};
-    return rg__channel_run(set->channel, &coll, sizeof *mine,
-                           sizeof *mine * (size_t)n);
-}
-
 /* Collective over the members. */
 static rg_status connect_members(rg_set *set, int n, int rank)
 {
@@ -138,7 +125,9 @@ static rg_status connect_members(rg_set *set, int n, int rank)
     if (all == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to connect a set");
     rg__device_card_make(ctx->device, n > 1 && rank == 0, ctx->host, &mine);
-    rg_status st = exchange(set, n, &mine, all);
+    rg_status st =
+        rg__gather_over(set->channel, "connecting the devices of a set", &mine,
+                        all, sizeof mine, n);
     if (st == RG_OK)
         st = rg__device_cards_check(all, n, rg_set_name(set));
     const rg__lane_config config = {.set = rg_set_id(set),

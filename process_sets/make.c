@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "process_sets/set_request.h"
 #include "sdk/base/fail.h"
@@ -124,9 +123,7 @@ static rg_status take_old(rg_ctx *ctx, const rg__set_request *w, uint32_t id,
     const bool is_open = old->kind != RULE || old->opened == w->now.generation;
     bool is_same = old->kind == w->kind &&
                    (!is_open || rg__set_asks_same(old->asked, w->asked) ||
-                    (w->member != NULL && old->n == w->n &&
-                     memcmp(old->member, w->member,
-                            sizeof *w->member * (size_t)w->n) == 0));
+                    (w->member != NULL && rg__set_request_has_members(w, old)));
     pthread_mutex_unlock(&sets->lock);
     st = agree_same(ctx, w, &is_same);
     if (st != RG_OK)
@@ -148,19 +145,10 @@ rg_status rg__set_open_new(const rg__set_request *w, rg_set *set, uint32_t id)
 {
     rg__set_use_up(set->ctx->sets, id);
     set->id = id;
-    set->kind = w->kind;
-    set->keeps = w->keeps;
-    set->is_of_device = w->memory == RG_DEVICE;
-    set->color = w->fn;
-    set->color_arg = w->arg;
     set->opened = w->now.generation;
     set->asked = w->asked;
-    set->is_named = w->name != NULL;
-    set->has_handle = true;
-    if (w->name != NULL)
-        snprintf(set->name, sizeof set->name, "%s", w->name);
-    else
-        snprintf(set->name, sizeof set->name, "set%" PRIu32, id);
+    snprintf(set->name, sizeof set->name, "set%" PRIu32, id);
+    rg__set_request_fill(w, set);
     rg__channel_name(set->channel, set->name);
     return rg__set_open(set, &w->now);
 }
@@ -207,13 +195,6 @@ static rg_status open_on_all(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
     return st;
 }
 
-static bool has_members(const rg_set *set, const rg__set_request *w)
-{
-    return set->kind == w->kind && set->n == w->n &&
-           memcmp(set->member, w->member, sizeof *w->member * (size_t)w->n) ==
-               0;
-}
-
 /* A split lives for some colours and has ended for others, which make their
  * sets again under the same id. *is_done_p stays false if some ranks gave back
  * a live one. */
@@ -227,7 +208,8 @@ static rg_status mend_split(rg_ctx *ctx, const rg__set_request *w,
     rg_set *old = rg__set_find(sets, r->found);
     const int64_t in[4] = {old == NULL && rg__split_rest(sets, id) == NULL,
                            old != NULL &&
-                               (old->id != id || !has_members(old, w))};
+                               (old->id != id || old->kind != w->kind ||
+                                !rg__set_request_has_members(w, old))};
     pthread_mutex_unlock(&sets->lock);
     int64_t out[4];
     const rg_status st = rg__world_agree(ctx, w->what, w->tag + 3, in, out);

@@ -8,6 +8,7 @@
 
 #include "process_sets/sets_parts.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/grow.h"
 
 /* An operation on device memory. */
 typedef struct device_op {
@@ -22,9 +23,9 @@ typedef struct device_op {
 typedef struct group {
     rg_ctx *ctx; /* NULL: none is open */
     rg_req **req;
-    int n, room;
+    int n;
     device_op *op;
-    int ops, op_room;
+    int ops;
     rg_status st;            /* of the first call that failed */
     const rg__channel *told; /* its set's, whose members know; or NULL */
     char why[512];
@@ -87,26 +88,20 @@ static void refuse_all(rg_status st)
     }
 }
 
-static rg_status make_room(void)
+static rg_status fail_memory(void)
 {
-    if (mine.n < mine.room)
-        return RG_OK;
-    const int room = mine.room == 0 ? 16 : 2 * mine.room;
-    rg_req **req = realloc(mine.req, (size_t)room * sizeof(rg_req *));
-    if (req == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a group");
-    mine.req = req;
-    mine.room = room;
-    return RG_OK;
+    return rg__fail(RG_ERR_MEMORY, "no memory for a group");
 }
 
 static rg_status note(rg_set *set, const rg__start *start, rg_req **req_p)
 {
-    rg_status st = make_room();
-    if (st == RG_OK)
+    rg_status st = RG_OK;
+    if (rg__grow(&mine.req, (size_t)mine.n, sizeof(rg_req *)) != NULL) {
         st = rg__channel_note(set->channel, start, req_p);
-    else
+    } else {
         free(start->arrays);
+        st = fail_memory();
+    }
     if (st == RG_OK)
         mine.req[mine.n++] = *req_p;
     else
@@ -122,27 +117,12 @@ bool rg__group_is_open(const rg_ctx *ctx)
 
 rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p)
 {
-    const bool is_any_open =
-        atomic_load_explicit(&open_groups, memory_order_relaxed) != 0;
-    return is_any_open && mine.ctx == set->ctx
+    return rg__group_is_open(set->ctx)
                ? note(set, start, req_p)
                : rg__channel_begin(set->channel, start, req_p);
 }
 
 /* --------------------------------------------------------- on device memory */
-
-static rg_status make_op_room(void)
-{
-    if (mine.ops < mine.op_room)
-        return RG_OK;
-    const int room = mine.op_room == 0 ? 16 : 2 * mine.op_room;
-    device_op *op = realloc(mine.op, (size_t)room * sizeof *op);
-    if (op == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a group");
-    mine.op = op;
-    mine.op_room = room;
-    return RG_OK;
-}
 
 rg_status rg__group_add_device(rg_set *set, const rg__start *start,
                                void *stream, rg_req **req_p)
@@ -152,8 +132,8 @@ rg_status rg__group_add_device(rg_set *set, const rg__start *start,
                     .arrays = start->arrays,
                     .is_wanted = req_p != NULL};
     rg_status st = rg__set_check_launch(set, start, stream, &op.launch);
-    if (st == RG_OK)
-        st = make_op_room();
+    if (st == RG_OK && rg__grow(&mine.op, (size_t)mine.ops, sizeof op) == NULL)
+        st = fail_memory();
     if (st == RG_OK)
         st = rg__req_note_device(set->channel, set->ctx->device, &op.req);
     if (st != RG_OK) {
@@ -172,7 +152,7 @@ static void end_op(device_op *op, rg_status st, const rg__ticket *ticket)
 {
     rg__req_launched(op->req, st, ticket);
     if (!op->is_wanted)
-        rg__req_drop(op->req);
+        rg__req_free(op->req);
     free(op->arrays);
     op->set = NULL;
 }
@@ -212,7 +192,7 @@ static rg_status launch_ops(rg_status st)
         return st;
     rg__launch *room = malloc((size_t)(unsigned)mine.ops * sizeof *room);
     if (room == NULL && st == RG_OK)
-        st = rg__fail(RG_ERR_MEMORY, "no memory for a group");
+        st = fail_memory();
     for (int i = 0; i < mine.ops; i++)
         if (mine.op[i].set != NULL)
             st = launch_part(i, room, st);

@@ -42,14 +42,7 @@ typedef struct view {
 static rg_status gather(const view *v, const void *mine, void *all,
                         uint64_t bytes)
 {
-    const rg__coll coll = {.kind = RG__ALLGATHER,
-                           .type = RG_U8,
-                           .count = bytes,
-                           .send = mine,
-                           .recv = all,
-                           .what = comparing};
-    return rg__channel_run(v->channel, &coll, bytes,
-                           bytes * (uint64_t)(unsigned)v->size);
+    return rg__gather_over(v->channel, comparing, mine, all, bytes, v->size);
 }
 
 static void look_at_lanes(view *v)
@@ -397,19 +390,6 @@ bool rg__sets_are_compared(const rg_ctx *ctx)
     return watch != NULL && rg__channel_check(watch) == RG_OK;
 }
 
-static rg_status reduce(const view *v, rg_type type, rg_op op, void *all,
-                        uint64_t count)
-{
-    const rg__coll coll = {.kind = RG__ALLREDUCE,
-                           .type = type,
-                           .op = op,
-                           .count = count,
-                           .send = all,
-                           .recv = all,
-                           .what = comparing};
-    return rg__channel_run(v->channel, &coll, 8 * count, 8 * count);
-}
-
 static uint64_t weight_of(uint64_t key, int rank)
 {
     uint64_t w = key + (uint64_t)(unsigned)rank * UINT64_C(0x9e3779b97f4a7c15);
@@ -474,11 +454,12 @@ static rg_status compare_all(const view *v)
     bounds b;
     uint64_t sum[LANES] = {0};
     bound(v, &b);
-    rg_status st = reduce(v, RG_I64, RG_MIN, &b, 2 * LANES);
+    rg_status st = rg__reduce_over(v->channel, comparing, 0, RG_I64, RG_MIN, &b,
+                                   2 * LANES);
     if (st != RG_OK)
         return st;
     weigh_all(v, &b, sum);
-    st = reduce(v, RG_U64, RG_SUM, sum, LANES);
+    st = rg__reduce_over(v->channel, comparing, 0, RG_U64, RG_SUM, sum, LANES);
     for (uint32_t i = 0; i < LANES && st == RG_OK; i++)
         if (sum[i] != 0)
             st = compare_named(v, key_at(v, i));

@@ -1,6 +1,7 @@
 /* The arguments of a call that makes a set. */
 #include "process_sets/set_request.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "sdk/base/fail.h"
@@ -106,6 +107,25 @@ void rg__set_request_take_params(rg__set_request *w)
     w->name = own.name;
     w->keeps = own.keep != 0;
     w->memory = own.memory;
+}
+
+void rg__set_request_fill(const rg__set_request *w, rg_set *set)
+{
+    set->kind = w->kind;
+    set->keeps = w->keeps;
+    set->is_of_device = w->memory == RG_DEVICE;
+    set->color = w->fn;
+    set->color_arg = w->arg;
+    set->is_named = w->name != NULL;
+    set->has_handle = true;
+    if (w->name != NULL)
+        snprintf(set->name, sizeof set->name, "%s", w->name);
+}
+
+bool rg__set_request_has_members(const rg__set_request *w, const rg_set *set)
+{
+    return set->n == w->n && memcmp(set->member, w->member,
+                                    sizeof *w->member * (size_t)w->n) == 0;
 }
 
 rg_status rg__set_request_fail_other(const rg__set_request *w)

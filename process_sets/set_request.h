@@ -56,6 +56,11 @@ rg_status rg__set_request_check_place(rg_memory memory, uint32_t id);
 /* A rank with its status, as a number of which the maximum is taken; 0: OK. */
 int64_t rg__set_code_of(int rank, rg_status st);
 
+/* Give a set what the call says about it, and its name if it has one. */
+void rg__set_request_fill(const rg__set_request *w, rg_set *set);
+/* Has the set those members, in that order? */
+bool rg__set_request_has_members(const rg__set_request *w, const rg_set *set);
+
 /* ERR_INVALID, with its sentence: the set of that name is another one. */
 rg_status rg__set_request_fail_other(const rg__set_request *w);
 

@@ -102,8 +102,8 @@ rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes, int root)
     return rg__channel_run(ctx->sets->world.channel, &coll, 0, bytes);
 }
 
-rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
-                           void *all, uint64_t bytes, int size)
+rg_status rg__gather_over(rg__channel *channel, const char *what,
+                          const void *mine, void *all, uint64_t bytes, int size)
 {
     const rg__coll coll = {.kind = RG__ALLGATHER,
                            .type = RG_U8,
@@ -111,23 +111,35 @@ rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
                            .send = mine,
                            .recv = all,
                            .what = what};
-    return rg__channel_run(ctx->sets->world.channel, &coll, bytes,
-                           bytes * (uint64_t)size);
+    return rg__channel_run(channel, &coll, bytes, bytes * (uint64_t)size);
+}
+
+rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
+                           void *all, uint64_t bytes, int size)
+{
+    return rg__gather_over(ctx->sets->world.channel, what, mine, all, bytes,
+                           size);
+}
+
+rg_status rg__reduce_over(rg__channel *channel, const char *what, uint64_t tag,
+                          rg_type type, rg_op op, void *words, uint64_t n)
+{
+    const rg__coll coll = {.kind = RG__ALLREDUCE,
+                           .type = type,
+                           .op = op,
+                           .count = n,
+                           .send = words,
+                           .recv = words,
+                           .tag = tag,
+                           .what = what};
+    return rg__channel_run(channel, &coll, 8 * n, 8 * n);
 }
 
 rg_status rg__world_reduce(rg_ctx *ctx, const char *what, uint64_t tag,
                            double *v, uint64_t n, rg_op op)
 {
-    const rg__coll coll = {.kind = RG__ALLREDUCE,
-                           .type = RG_F64,
-                           .op = op,
-                           .count = n,
-                           .send = v,
-                           .recv = v,
-                           .tag = tag,
-                           .what = what};
-    return rg__channel_run(ctx->sets->world.channel, &coll, n * sizeof *v,
-                           n * sizeof *v);
+    return rg__reduce_over(ctx->sets->world.channel, what, tag, RG_F64, op, v,
+                           n);
 }
 
 /* ------------------------------------------------------------ public makers */

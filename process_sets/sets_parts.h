@@ -97,6 +97,14 @@ static inline bool rg__set_is_world(const rg_set *set)
     return set == &set->ctx->sets->world;
 }
 
+/* sets.c: as rg__world_gather and rg__world_reduce do, over any channel; words:
+ * n numbers of 8 bytes. */
+rg_status rg__gather_over(rg__channel *channel, const char *what,
+                          const void *mine, void *all, uint64_t bytes,
+                          int size);
+rg_status rg__reduce_over(rg__channel *channel, const char *what, uint64_t tag,
+                          rg_type type, rg_op op, void *words, uint64_t n);
+
 /* table.c; the table's lock is held in all of them */
 rg_set *rg__set_find(rg__sets *sets, uint32_t id);           /* live, or NULL */
 rg_set *rg__set_find_name(rg__sets *sets, const char *name); /* live, or NULL */

@@ -22,7 +22,6 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/nvtx.h"
 
-/* It polls for some rounds only (request.c); the sleep is a safety net. */
 /* ------------------------------------------------------------ life and lock */
 
 rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)

@@ -157,8 +157,8 @@ rg_status rg__req_of_device(rg__engine *engine, rg__device *device,
 rg_status rg__req_note_device(rg__channel *channel, rg__device *device,
                               rg_req **req_p);
 void rg__req_launched(rg_req *req, rg_status st, const rg__ticket *ticket);
-/* No thread will wait for it. */
-void rg__req_drop(rg_req *req);
+/* Free a request that is in no queue and that no thread will wait for. */
+void rg__req_free(rg_req *req);
 
 /* Note an operation for a group; nothing is started. */
 rg_status rg__channel_note(rg__channel *channel, const rg__start *start,

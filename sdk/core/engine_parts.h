@@ -187,8 +187,7 @@ static inline bool rg__req_is_done(const rg_req *req)
            RG__REQ_DONE;
 }
 
-/* Free a request that is in no queue; or only what it owns. */
-void rg__req_free(rg_req *req);
+/* Free only what the request owns. */
 void rg__req_clear(rg_req *req);
 
 /* sleep.c: wake a thread that advances what was started, of that many bytes. */

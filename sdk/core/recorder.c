@@ -152,17 +152,11 @@ static bool is_own(const rg_req *req)
     return req->note != NULL && req->note->serial == req->note_serial;
 }
 
-static const char *kind_name(const rg_req *req)
-{
-    if (req->message != NULL)
-        return req->is_send ? "send" : "recv";
-    return rg__kind_name(req->coll.kind);
-}
-
 void rg__record_begun(rg__engine *e, rg_req *req)
 {
     if (req->range == 0 && req->channel != NULL)
-        req->range = rg__nvtx_begin(kind_name(req), req->channel->name);
+        req->range =
+            rg__nvtx_begin(rg__kind_name(kind_of(req)), req->channel->name);
     if (e->record == NULL)
         return;
     if (is_own(req))

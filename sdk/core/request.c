@@ -264,11 +264,6 @@ void rg__req_launched(rg_req *req, rg_status st, const rg__ticket *ticket)
     atomic_store(&req->state, st == RG_OK ? RG__REQ_RUNS : RG__REQ_DONE);
 }
 
-void rg__req_drop(rg_req *req)
-{
-    rg__req_free(req);
-}
-
 rg_status rg_wait(rg_req **req_p, int timeout_ms)
 {
     if (req_p == NULL || *req_p == NULL)

@@ -110,24 +110,15 @@ rg_req *rg__run_at(rg_req *req, int i)
                                                        : req->run->fused[i];
 }
 
-static void pack(const rg__run *run)
+/* Between the packed memory and that of the fused operations. */
+static void copy_each(const rg__run *run, bool is_result)
 {
     char *at = run->packed;
     for (int i = 0; i < run->n; i++) {
         const rg__coll *o = &run->fused[i]->coll;
         if (o->count > 0)
-            rg__copy(at, o->send, (size_t)bytes_of(o));
-        at += bytes_of(o);
-    }
-}
-
-static void unpack(const rg__run *run)
-{
-    const char *at = run->packed;
-    for (int i = 0; i < run->n; i++) {
-        const rg__coll *o = &run->fused[i]->coll;
-        if (o->count > 0)
-            rg__copy(o->recv, at, (size_t)bytes_of(o));
+            rg__copy(is_result ? o->recv : at, is_result ? at : o->send,
+                     (size_t)bytes_of(o));
         at += bytes_of(o);
     }
 }
@@ -247,7 +238,7 @@ const rg__coll *rg__run_begin_other(rg_req *req)
         run->packed = malloc((size_t)bytes_of(&run->coll) + 1);
         if (run->packed == NULL)
             return NULL;
-        pack(run);
+        copy_each(run, false);
         run->coll.send = run->coll.recv = run->packed;
     }
     return &run->coll;
@@ -260,6 +251,6 @@ rg_status rg__run_end_other(rg_req *req, rg_status st, const rg__coll *joined)
     if (st == RG__COLL_AGAIN)
         return begin_among_joined(req);
     if (st == RG_OK && req->run != NULL && req->run->fused != NULL)
-        unpack(req->run);
+        copy_each(req->run, true);
     return st;
 }
