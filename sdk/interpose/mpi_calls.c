@@ -12,6 +12,8 @@ typedef struct facts {
     MPI_Comm comm;
 } facts;
 
+#define PASSED (-1) /* to MPI, which has no negative code */
+
 /* What costs least is asked first: a call that MPI keeps is not to be slower.
  * MPI packs by int, so the data of all ranks together must fit. */
 static rg__native_set *find_set(const rg__coll *o, uint64_t bytes,
@@ -138,78 +140,71 @@ static int carry_reduction(facts *f, const void *send, void *recv,
                              : carry(f, from, recv);
 }
 
-static bool allreduce(const void *send, void *recv, MPI_Count count,
-                      MPI_Datatype type, MPI_Op op, MPI_Comm comm, int *code_p)
+static int allreduce(const void *send, void *recv, MPI_Count count,
+                     MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     facts f = find_reduction(
         (rg__coll){.kind = RG__ALLREDUCE, .send = send, .recv = recv}, count,
         type, op, comm);
     if (passes(&f))
-        return false;
-    *code_p = carry_reduction(&f, send, recv, type);
-    return true;
+        return PASSED;
+    return carry_reduction(&f, send, recv, type);
 }
 
-static bool reduce(const void *send, void *recv, MPI_Count count,
-                   MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
-                   int *code_p)
+static int reduce(const void *send, void *recv, MPI_Count count,
+                  MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
 {
     facts f = find_reduction(
         (rg__coll){
             .kind = RG__REDUCE, .root = root, .send = send, .recv = recv},
         count, type, op, comm);
     if (passes(&f))
-        return false;
-    *code_p = carry_reduction(&f, send, recv, type);
-    return true;
+        return PASSED;
+    return carry_reduction(&f, send, recv, type);
 }
 
 /* MPI's result in place lies at the start of recv, native's at its part. */
-
-static bool reduce_scatter(const void *send, void *recv, MPI_Count count,
-                           MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                           int *code_p)
+static int reduce_scatter(const void *send, void *recv, MPI_Count count,
+                          MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     facts f = find_reduction(
         (rg__coll){.kind = RG__REDUCE_SCATTER, .send = send, .recv = recv},
         count, type, op, comm);
     if (passes(&f))
-        return false;
-    *code_p = send == MPI_IN_PLACE ? carry_aside(&f, recv, recv, type)
-                                   : carry_reduction(&f, send, recv, type);
-    return true;
+        return PASSED;
+    return send == MPI_IN_PLACE ? carry_aside(&f, recv, recv, type)
+                                : carry_reduction(&f, send, recv, type);
 }
 
 /* ------------------------------------------------------------ moving data */
 
-static bool broadcast(void *data, MPI_Count count, MPI_Datatype type, int root,
-                      MPI_Comm comm, int *code_p)
+static int broadcast(void *data, MPI_Count count, MPI_Datatype type, int root,
+                     MPI_Comm comm)
 {
     rg__packed p;
     facts f =
         find((rg__coll){.kind = RG__BROADCAST, .root = root, .recv = data},
              count, type, comm);
     if (passes(&f))
-        return false;
+        return PASSED;
     int code = f.set->rank == root
                    ? rg__packed_from(&p, data, count, type, comm)
                    : rg__packed_into(&p, data, count, type, comm);
     if (code == MPI_SUCCESS)
         code = carry(&f, NULL, p.at);
-    *code_p = rg__packed_end(&p, code, comm);
-    return true;
+    return rg__packed_end(&p, code, comm);
 }
 
-static bool allgather(const void *send, MPI_Count send_count,
-                      MPI_Datatype send_type, void *recv, MPI_Count recv_count,
-                      MPI_Datatype recv_type, MPI_Comm comm, int *code_p)
+static int allgather(const void *send, MPI_Count send_count,
+                     MPI_Datatype send_type, void *recv, MPI_Count recv_count,
+                     MPI_Datatype recv_type, MPI_Comm comm)
 {
     rg__packed from = {0}, into = {0};
     facts f =
         find((rg__coll){.kind = RG__ALLGATHER, .send = send, .recv = recv},
              recv_count, recv_type, comm);
     if (passes(&f))
-        return false;
+        return PASSED;
     if (send == MPI_IN_PLACE) {
         send = element(recv, f.set->rank * recv_count, recv_type);
         send_count = recv_count;
@@ -219,19 +214,18 @@ static bool allgather(const void *send, MPI_Count send_count,
     if (code == MPI_SUCCESS)
         code = rg__packed_into(&into, recv, f.set->n * recv_count, recv_type,
                                comm);
-    *code_p = carry_packed(&f, &from, &into, code);
-    return true;
+    return carry_packed(&f, &from, &into, code);
 }
 
-static bool alltoall(const void *send, MPI_Count send_count,
-                     MPI_Datatype send_type, void *recv, MPI_Count recv_count,
-                     MPI_Datatype recv_type, MPI_Comm comm, int *code_p)
+static int alltoall(const void *send, MPI_Count send_count,
+                    MPI_Datatype send_type, void *recv, MPI_Count recv_count,
+                    MPI_Datatype recv_type, MPI_Comm comm)
 {
     rg__packed from = {0}, into = {0};
     facts f = find((rg__coll){.kind = RG__ALLTOALL, .send = send, .recv = recv},
                    recv_count, recv_type, comm);
     if (passes(&f))
-        return false;
+        return PASSED;
     if (send == MPI_IN_PLACE) {
         send = recv;
         send_count = recv_count;
@@ -242,8 +236,7 @@ static bool alltoall(const void *send, MPI_Count send_count,
     if (code == MPI_SUCCESS)
         code = rg__packed_into(&into, recv, f.set->n * recv_count, recv_type,
                                comm);
-    *code_p = carry_packed(&f, &from, &into, code);
-    return true;
+    return carry_packed(&f, &from, &into, code);
 }
 
 /* What this rank gives to a gather's root, or has from a scatter's; the root
@@ -271,7 +264,7 @@ static facts find_rooted(rg__coll coll, side own, side whole, MPI_Comm comm)
     return find(coll, known.count, known.type, comm);
 }
 
-static bool gather(side own, side whole, int root, MPI_Comm comm, int *code_p)
+static int gather(side own, side whole, int root, MPI_Comm comm)
 {
     rg__packed from = {0}, into = {0};
     facts f = find_rooted((rg__coll){.kind = RG__GATHER,
@@ -280,17 +273,16 @@ static bool gather(side own, side whole, int root, MPI_Comm comm, int *code_p)
                                      .recv = (void *)(uintptr_t)whole.at},
                           own, whole, comm);
     if (passes(&f))
-        return false;
+        return PASSED;
     const side mine = own_side(own, whole, f.set->rank);
     int code = rg__packed_from(&from, mine.at, mine.count, mine.type, comm);
     if (code == MPI_SUCCESS && f.set->rank == root)
         code = rg__packed_into(&into, (void *)(uintptr_t)whole.at,
                                f.set->n * whole.count, whole.type, comm);
-    *code_p = carry_packed(&f, &from, &into, code);
-    return true;
+    return carry_packed(&f, &from, &into, code);
 }
 
-static bool scatter(side own, side whole, int root, MPI_Comm comm, int *code_p)
+static int scatter(side own, side whole, int root, MPI_Comm comm)
 {
     rg__packed from = {0}, into = {0};
     facts f = find_rooted((rg__coll){.kind = RG__SCATTER,
@@ -299,7 +291,7 @@ static bool scatter(side own, side whole, int root, MPI_Comm comm, int *code_p)
                                      .recv = (void *)(uintptr_t)own.at},
                           own, whole, comm);
     if (passes(&f))
-        return false;
+        return PASSED;
     int code = MPI_SUCCESS;
     if (f.set->rank == root)
         code = rg__packed_from(&from, whole.at, f.set->n * whole.count,
@@ -309,8 +301,7 @@ static bool scatter(side own, side whole, int root, MPI_Comm comm, int *code_p)
                                own.type, comm);
     else if (code == MPI_SUCCESS) /* the root's own part is not written */
         into.at = (char *)from.at + (uint64_t)root * f.coll.count;
-    *code_p = carry_packed(&f, &from, &into, code);
-    return true;
+    return carry_packed(&f, &from, &into, code);
 }
 
 int MPI_Barrier(MPI_Comm comm)
@@ -327,87 +318,84 @@ int MPI_Barrier(MPI_Comm comm)
     int MPI_Allreduce##suffix(const void *send, void *recv, integer count,     \
                               MPI_Datatype type, MPI_Op op, MPI_Comm comm)     \
     {                                                                          \
-        int code;                                                              \
-        return allreduce(send, recv, count, type, op, comm, &code)             \
-                   ? code                                                      \
-                   : PMPI_Allreduce##suffix(send, recv, count, type, op,       \
-                                            comm);                             \
+        const int code = allreduce(send, recv, count, type, op, comm);         \
+        return code == PASSED                                                  \
+                   ? PMPI_Allreduce##suffix(send, recv, count, type, op, comm) \
+                   : code;                                                     \
     }                                                                          \
     int MPI_Reduce##suffix(const void *send, void *recv, integer count,        \
                            MPI_Datatype type, MPI_Op op, int root,             \
                            MPI_Comm comm)                                      \
     {                                                                          \
-        int code;                                                              \
-        return reduce(send, recv, count, type, op, root, comm, &code)          \
-                   ? code                                                      \
-                   : PMPI_Reduce##suffix(send, recv, count, type, op, root,    \
-                                         comm);                                \
+        const int code = reduce(send, recv, count, type, op, root, comm);      \
+        return code == PASSED ? PMPI_Reduce##suffix(send, recv, count, type,   \
+                                                    op, root, comm)            \
+                              : code;                                          \
     }                                                                          \
     int MPI_Reduce_scatter_block##suffix(const void *send, void *recv,         \
                                          integer count, MPI_Datatype type,     \
                                          MPI_Op op, MPI_Comm comm)             \
     {                                                                          \
-        int code;                                                              \
-        return reduce_scatter(send, recv, count, type, op, comm, &code)        \
-                   ? code                                                      \
-                   : PMPI_Reduce_scatter_block##suffix(send, recv, count,      \
-                                                       type, op, comm);        \
+        const int code = reduce_scatter(send, recv, count, type, op, comm);    \
+        return code == PASSED ? PMPI_Reduce_scatter_block##suffix(             \
+                                    send, recv, count, type, op, comm)         \
+                              : code;                                          \
     }                                                                          \
     int MPI_Bcast##suffix(void *data, integer count, MPI_Datatype type,        \
                           int root, MPI_Comm comm)                             \
     {                                                                          \
-        int code;                                                              \
-        return broadcast(data, count, type, root, comm, &code)                 \
-                   ? code                                                      \
-                   : PMPI_Bcast##suffix(data, count, type, root, comm);        \
+        const int code = broadcast(data, count, type, root, comm);             \
+        return code == PASSED                                                  \
+                   ? PMPI_Bcast##suffix(data, count, type, root, comm)         \
+                   : code;                                                     \
     }                                                                          \
     int MPI_Allgather##suffix(                                                 \
         const void *send, integer send_count, MPI_Datatype send_type,          \
         void *recv, integer recv_count, MPI_Datatype recv_type, MPI_Comm comm) \
     {                                                                          \
-        int code;                                                              \
-        return allgather(send, send_count, send_type, recv, recv_count,        \
-                         recv_type, comm, &code)                               \
-                   ? code                                                      \
-                   : PMPI_Allgather##suffix(send, send_count, send_type, recv, \
-                                            recv_count, recv_type, comm);      \
+        const int code = allgather(send, send_count, send_type, recv,          \
+                                   recv_count, recv_type, comm);               \
+        return code == PASSED                                                  \
+                   ? PMPI_Allgather##suffix(send, send_count, send_type, recv, \
+                                            recv_count, recv_type, comm)       \
+                   : code;                                                     \
     }                                                                          \
     int MPI_Alltoall##suffix(                                                  \
         const void *send, integer send_count, MPI_Datatype send_type,          \
         void *recv, integer recv_count, MPI_Datatype recv_type, MPI_Comm comm) \
     {                                                                          \
-        int code;                                                              \
-        return alltoall(send, send_count, send_type, recv, recv_count,         \
-                        recv_type, comm, &code)                                \
-                   ? code                                                      \
-                   : PMPI_Alltoall##suffix(send, send_count, send_type, recv,  \
-                                           recv_count, recv_type, comm);       \
+        const int code = alltoall(send, send_count, send_type, recv,           \
+                                  recv_count, recv_type, comm);                \
+        return code == PASSED                                                  \
+                   ? PMPI_Alltoall##suffix(send, send_count, send_type, recv,  \
+                                           recv_count, recv_type, comm)        \
+                   : code;                                                     \
     }                                                                          \
     int MPI_Gather##suffix(const void *send, integer send_count,               \
                            MPI_Datatype send_type, void *recv,                 \
                            integer recv_count, MPI_Datatype recv_type,         \
                            int root, MPI_Comm comm)                            \
     {                                                                          \
-        int code;                                                              \
         const side own = {send, send_count, send_type};                        \
         const side whole = {recv, recv_count, recv_type};                      \
-        return gather(own, whole, root, comm, &code)                           \
-                   ? code                                                      \
-                   : PMPI_Gather##suffix(send, send_count, send_type, recv,    \
-                                         recv_count, recv_type, root, comm);   \
+        const int code = gather(own, whole, root, comm);                       \
+        return code == PASSED                                                  \
+                   ? PMPI_Gather##suffix(send, send_count, send_type, recv,    \
+                                         recv_count, recv_type, root, comm)    \
+                   : code;                                                     \
     }                                                                          \
     int MPI_Scatter##suffix(const void *send, integer send_count,              \
                             MPI_Datatype send_type, void *recv,                \
                             integer recv_count, MPI_Datatype recv_type,        \
                             int root, MPI_Comm comm)                           \
     {                                                                          \
-        int code;                                                              \
         const side own = {recv, recv_count, recv_type};                        \
         const side whole = {send, send_count, send_type};                      \
-        return scatter(own, whole, root, comm, &code)                          \
-                   ? code                                                      \
-                   : PMPI_Scatter##suffix(send, send_count, send_type, recv,   \
-                                          recv_count, recv_type, root, comm);  \
+        const int code = scatter(own, whole, root, comm);                      \
+        return code == PASSED                                                  \
+                   ? PMPI_Scatter##suffix(send, send_count, send_type, recv,   \
+                                          recv_count, recv_type, root, comm)   \
+                   : code;                                                     \
     }
 
 CALLS(, int)
