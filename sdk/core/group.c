@@ -40,17 +40,13 @@ bool rg__channel_has_noted(const rg__channel *ch)
 
 /* --------------------------------------------------------------- the digest */
 
-static bool has_own_count(rg__kind kind)
-{
-    return kind == RG__GATHERV || kind == RG__SCATTERV ||
-           kind == RG__ALLGATHERV || kind == RG__ALLTOALLV || kind == RG__JOIN;
-}
-
 static uint64_t mix_operation(uint64_t hash, const rg__coll *o)
 {
+    const bool has_own_count =
+        rg__kind_is_uneven(o->kind) || o->kind == RG__JOIN;
     uint64_t word[] = {(uint64_t)o->kind << 32 | (uint32_t)o->type,
                        (uint64_t)o->op << 32 | (uint32_t)o->root,
-                       has_own_count(o->kind) ? 0 : o->count,
+                       has_own_count ? 0 : o->count,
                        o->tag,
                        0,
                        0};

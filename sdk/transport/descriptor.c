@@ -48,6 +48,17 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
+static const rg__descriptor *descriptor_of(const descriptors *all, int m)
+{
+    return (const rg__descriptor *)(const void *)(all->first +
+                                                  (size_t)m * all->stride);
+}
+
+static bool is_same(const rg__descriptor *a, const rg__descriptor *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
 static bool is_refusal(const rg__descriptor *s)
 {
     return s->kind == RG__BARRIER && s->tag - RG__REFUSED_TAG < 256;
@@ -56,9 +67,7 @@ static bool is_refusal(const rg__descriptor *s)
 /* A refused call is a kind of its own, one for each status. */
 static uint64_t value_of(const descriptors *all, int m, field f)
 {
-    const rg__descriptor *s =
-        (const rg__descriptor *)(const void *)(all->first +
-                                               (size_t)m * all->stride);
+    const rg__descriptor *s = descriptor_of(all, m);
     switch (f) {
     case KIND:
         return is_refusal(s) ? RG__COLL_KINDS + s->tag - RG__REFUSED_TAG
@@ -194,12 +203,6 @@ static rg_status differ(uint32_t id, const descriptors *all, field f, int m)
 
 /* ------------------------------------------------------------------- joins */
 
-static const rg__descriptor *descriptor_of(const descriptors *all, int m)
-{
-    return (const rg__descriptor *)(const void *)(all->first +
-                                                  (size_t)m * all->stride);
-}
-
 static bool has_joined(const descriptors *all, int m)
 {
     return descriptor_of(all, m)->kind == RG__JOIN;
@@ -215,7 +218,7 @@ static const rg__descriptor *common_allreduce(const descriptors *all)
             continue;
         if (first == NULL)
             first = s;
-        if (s->kind != RG__ALLREDUCE || memcmp(s, first, sizeof *s) != 0)
+        if (s->kind != RG__ALLREDUCE || !is_same(s, first))
             return NULL;
     }
     return first;
@@ -281,8 +284,7 @@ static rg_status compare_joins(uint32_t id, const descriptors *all, int joins,
 static bool are_equal(const descriptors *all)
 {
     for (int m = 1; m < all->n; m++)
-        if (memcmp(descriptor_of(all, m), all->first, sizeof(rg__descriptor)) !=
-            0)
+        if (!is_same(descriptor_of(all, m), descriptor_of(all, 0)))
             return false;
     return true;
 }
@@ -306,11 +308,6 @@ rg_status rg__descriptor_compare(uint32_t id, const rg__descriptor *descriptor,
 }
 
 /* ------------------------------------------------------------- out of step */
-
-static bool is_same(const rg__descriptor *a, const rg__descriptor *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
 
 /* If all but member d say the same, as they did before: one of them, which
  * represents all; else -1. */

@@ -43,6 +43,25 @@
     X(MINLOC, "minloc")                                                        \
     X(MAXLOC, "maxloc")
 
+/* Kinds that add up; those of them of which each member keeps a part; and kinds
+ * that move data, with a count for each member. */
+static inline bool rg__kind_scatters(rg__kind kind)
+{
+    return kind == RG__REDUCE_SCATTER || kind == RG__REDUCE_SCATTERV;
+}
+
+static inline bool rg__kind_adds(rg__kind kind)
+{
+    return kind == RG__ALLREDUCE || kind == RG__AGREE || kind == RG__REDUCE ||
+           rg__kind_scatters(kind);
+}
+
+static inline bool rg__kind_is_uneven(rg__kind kind)
+{
+    return kind == RG__ALLGATHERV || kind == RG__GATHERV ||
+           kind == RG__SCATTERV || kind == RG__ALLTOALLV;
+}
+
 /* "?" for an unknown number: a member may have posted anything. */
 RG_INNER const char *rg__kind_name(uint64_t kind);
 const char *rg__type_name(uint64_t type);

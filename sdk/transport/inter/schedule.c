@@ -110,7 +110,7 @@ static rg_status gather_counts(rg__native *c)
 /* Elements from one member to another. */
 static uint64_t count_of(const rg__native *c, int from, int to)
 {
-    if (!rg__pairwise_is_uneven(c->user.kind))
+    if (!rg__kind_is_uneven(c->user.kind))
         return rg__pairwise_count(&c->user, c->set_rank, from, to);
     return c->schedule->counts[(size_t)from * (size_t)parts_of(c) + (size_t)to];
 }
@@ -429,7 +429,7 @@ static void choose(rg__native *c)
 {
     if (rg__pairwise_has(c->user.kind))
         find_longest(c);
-    const bool is_compared = rg__pairwise_is_uneven(c->user.kind);
+    const bool is_compared = rg__kind_is_uneven(c->user.kind);
     if (is_at_once(c))
         go_to(c, AT_ONCE);
     else
@@ -480,7 +480,7 @@ rg_status rg__schedule_begin(rg__native *c)
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
     c->schedule->is_running = c->schedule->is_taken = true;
     c->schedule->part = 0;
-    if (rg__pairwise_is_uneven(c->user.kind))
+    if (rg__kind_is_uneven(c->user.kind))
         go_to(c, COUNTS);
     else
         choose(c);

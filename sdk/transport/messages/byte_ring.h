@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "sdk/base/copy.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/messages/messages.h"
 
 typedef struct rg__byte_ring {
@@ -16,11 +17,6 @@ typedef struct rg__byte_ring {
     _Alignas(128) _Atomic uint64_t read;
     _Alignas(128) char data[RG__LANE_BYTES];
 } rg__byte_ring;
-
-static inline size_t rg__byte_ring_least(uint64_t a, uint64_t b)
-{
-    return (size_t)(a < b ? a : b);
-}
 
 static inline size_t rg__byte_ring_put(rg__byte_ring *ring, const char *from,
                                        size_t n)
@@ -32,8 +28,8 @@ static inline size_t rg__byte_ring_put(rg__byte_ring *ring, const char *from,
     if (used >= RG__LANE_BYTES)
         return 0;
     const uint64_t place = at % RG__LANE_BYTES;
-    n = rg__byte_ring_least(n, RG__LANE_BYTES - used);
-    const size_t first = rg__byte_ring_least(n, RG__LANE_BYTES - place);
+    n = rg__least(n, RG__LANE_BYTES - used);
+    const size_t first = rg__least(n, RG__LANE_BYTES - place);
     rg__copy(ring->data + place, from, first);
     rg__copy(ring->data, from + first, n - first);
     atomic_store_explicit(&ring->written, at + n, memory_order_release);
@@ -48,8 +44,8 @@ static inline size_t rg__byte_ring_get(rg__byte_ring *ring, char *to, size_t n)
     if (here == 0 || here > RG__LANE_BYTES)
         return 0;
     const uint64_t place = at % RG__LANE_BYTES;
-    n = rg__byte_ring_least(n, here);
-    const size_t first = rg__byte_ring_least(n, RG__LANE_BYTES - place);
+    n = rg__least(n, here);
+    const size_t first = rg__least(n, RG__LANE_BYTES - place);
     rg__copy(to, ring->data + place, first);
     rg__copy(to + first, ring->data, n - first);
     atomic_store_explicit(&ring->read, at + n, memory_order_release);

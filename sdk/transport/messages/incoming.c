@@ -198,18 +198,10 @@ static bool on_offer(const rg__messages *all, rg__lane *lane)
     return true;
 }
 
-static rg__message *find_by_id(const rg__message_queue *q, uint32_t id)
-{
-    rg__message *m = q->first;
-    while (m != NULL && m->id != id)
-        m = m->next;
-    return m;
-}
-
 static void on_data(rg__lane *lane)
 {
     const rg__message_head *head = &lane->in.head;
-    rg__message *m = find_by_id(&lane->receiving, head->id);
+    rg__message *m = rg__queue_find(&lane->receiving, head->id);
     if (m == NULL || head->bytes == 0 || head->bytes > CHUNK_BYTES ||
         head->bytes > m->bytes - m->at) {
         rg__lane_break(lane, "that rank has sent data of no message");
@@ -221,7 +213,7 @@ static void on_data(rg__lane *lane)
 static void end_withdrawn(rg__messages *all, rg__lane *lane,
                           rg__message_queue *q, uint32_t id)
 {
-    rg__message *m = find_by_id(q, id);
+    rg__message *m = rg__queue_find(q, id);
     if (m == NULL)
         return;
     rg__queue_remove(q, m);

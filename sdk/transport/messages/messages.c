@@ -43,6 +43,14 @@ rg__message *rg__queue_pop(rg__message_queue *q)
     return m;
 }
 
+rg__message *rg__queue_find(const rg__message_queue *q, uint32_t id)
+{
+    rg__message *m = q->first;
+    while (m != NULL && m->id != id)
+        m = m->next;
+    return m;
+}
+
 static void free_queue(rg__message_queue *q)
 {
     for (rg__message *m; (m = rg__queue_pop(q)) != NULL;)
@@ -66,21 +74,25 @@ rg_status rg__messages_create(int size, const rg__lane_fns *fns, void *arg,
     return RG_OK;
 }
 
+#define QUEUES 7
+
+static rg__message_queue *queue_at(rg__lane *lane, int i)
+{
+    rg__message_queue *const all[QUEUES] = {
+        &lane->queue,     &lane->offered, &lane->sending,  &lane->settling,
+        &lane->accepting, &lane->posted,  &lane->receiving};
+    return all[i];
+}
+
 static void free_lane(rg__lane *lane)
 {
     if (lane == NULL)
         return;
-    rg__message *const out = lane->out.message;
-    if (out != NULL)
-        rg__message_free(out);
-    free_queue(&lane->queue);
-    free_queue(&lane->offered);
-    free_queue(&lane->sending);
-    free_queue(&lane->settling);
-    free_queue(&lane->accepting);
+    if (lane->out.message != NULL)
+        rg__message_free(lane->out.message);
     rg__incoming_free(lane);
-    free_queue(&lane->posted);
-    free_queue(&lane->receiving);
+    for (int i = 0; i < QUEUES; i++)
+        free_queue(queue_at(lane, i));
     free(lane->out.rest);
     free(lane->withdrawn);
     free(lane->why);
@@ -178,13 +190,6 @@ void rg__message_end(rg__messages *all, rg__lane *lane, rg__message *m,
     rg__queue_add(&all->done, m);
 }
 
-static void end_queue(rg__messages *all, rg__lane *lane, rg__message_queue *q,
-                      const char *why)
-{
-    for (rg__message *m; (m = rg__queue_pop(q)) != NULL;)
-        rg__message_end(all, lane, m, RG_ERR_PEER_LOST, why);
-}
-
 void rg__lane_break(rg__lane *lane, const char *why)
 {
     if (lane->is_broken)
@@ -205,13 +210,9 @@ static void end_all(rg__messages *all, rg__lane *lane)
     rg__incoming_free(lane);
     if (out != NULL)
         rg__message_end(all, lane, out, RG_ERR_PEER_LOST, lane->why);
-    end_queue(all, lane, &lane->queue, lane->why);
-    end_queue(all, lane, &lane->offered, lane->why);
-    end_queue(all, lane, &lane->sending, lane->why);
-    end_queue(all, lane, &lane->settling, lane->why);
-    end_queue(all, lane, &lane->accepting, lane->why);
-    end_queue(all, lane, &lane->posted, lane->why);
-    end_queue(all, lane, &lane->receiving, lane->why);
+    for (int i = 0; i < QUEUES; i++)
+        for (rg__message *m; (m = rg__queue_pop(queue_at(lane, i))) != NULL;)
+            rg__message_end(all, lane, m, RG_ERR_PEER_LOST, lane->why);
 }
 
 /* Out of its queue; what the peer knows of it is taken back. */

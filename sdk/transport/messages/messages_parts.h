@@ -127,6 +127,7 @@ bool rg__messages_is_forgotten(const rg__messages *all, uint32_t set);
 void rg__queue_add(rg__message_queue *q, rg__message *m);
 void rg__queue_remove(rg__message_queue *q, const rg__message *m);
 rg__message *rg__queue_pop(rg__message_queue *q);
+rg__message *rg__queue_find(const rg__message_queue *q, uint32_t id); /* NULL */
 /* It is in no queue any more. */
 void rg__message_end(rg__messages *all, rg__lane *lane, rg__message *m,
                      rg_status st, const char *why);

@@ -196,9 +196,7 @@ bool rg__outgoing_carry(rg__messages *all, rg__lane *lane)
 void rg__outgoing_accepted(rg__messages *all, rg__lane *lane,
                            const rg__message_head *head)
 {
-    rg__message *m = lane->offered.first;
-    while (m != NULL && m->id != head->id)
-        m = m->next;
+    rg__message *m = rg__queue_find(&lane->offered, head->id);
     if (m == NULL)
         return; /* it was withdrawn meanwhile */
     rg__queue_remove(&lane->offered, m);

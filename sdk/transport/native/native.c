@@ -97,15 +97,15 @@ static void post_descriptor(rg__native *c, uint64_t index)
 {
     const rg__coll *o = rg__schedule_is_running(c) ? &c->user : &c->coll;
     rg__entry *mine = &c->member[c->rank].mailbox->entry[c->ops & 1];
-    mine->posting.descriptor = (rg__descriptor){
-        .kind = (uint8_t)o->kind,
-        .type = (uint8_t)o->type,
-        .op = (uint8_t)o->op,
-        .root = o->root,
-        .count = rg__pairwise_is_uneven(o->kind) ? 0 : o->count,
-        .tag = o->tag + index - 1,
-        .prescale = o->prescale,
-        .postscale = o->postscale};
+    mine->posting.descriptor =
+        (rg__descriptor){.kind = (uint8_t)o->kind,
+                         .type = (uint8_t)o->type,
+                         .op = (uint8_t)o->op,
+                         .root = o->root,
+                         .count = rg__kind_is_uneven(o->kind) ? 0 : o->count,
+                         .tag = o->tag + index - 1,
+                         .prescale = o->prescale,
+                         .postscale = o->postscale};
     if (rg__pairwise_has(c->coll.kind))
         rg__pairwise_publish(c);
     else
@@ -276,11 +276,6 @@ static int native_awaited(rg__comm *base, int *ranks, int room)
     return n > 0 || c->inter == NULL ? n : rg__inter_awaited(c, ranks, room);
 }
 
-static rg_status native_open(const rg__boot *boot, rg__comm **comm_p)
-{
-    return rg__native_open(&rg__transport_native, boot, comm_p);
-}
-
 static void native_goodbye(rg__comm *base)
 {
     const rg__shared *sh = ((rg__native *)base)->shared;
@@ -330,7 +325,7 @@ static rg__messages *native_messages(rg__comm *world)
 
 const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
                                             .name = "native",
-                                            .open = native_open,
+                                            .open = rg__native_open,
                                             .split = rg__native_split,
                                             .is_vacant = rg__native_is_vacant,
                                             .start = native_start,

@@ -6,8 +6,7 @@
 #include "sdk/transport/shm/shm_comm.h"
 
 /* open.c: of the world; of a set of it. */
-rg_status rg__native_open(const rg__transport *transport, const rg__boot *boot,
-                          rg__comm **comm_p);
+rg_status rg__native_open(const rg__boot *boot, rg__comm **comm_p);
 rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
                            uint32_t id, rg__comm **comm_p);
 void rg__native_close(rg__comm *base);

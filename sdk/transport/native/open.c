@@ -293,8 +293,7 @@ static rg_status place_members(rg__native *c, const rg__topology *s,
     return RG_OK;
 }
 
-static rg_status open_comm(const rg__transport *transport, rg__shared *sh,
-                           const int *ranks, int n, uint32_t id,
+static rg_status open_comm(rg__shared *sh, const int *ranks, int n, uint32_t id,
                            rg__native **c_p)
 {
     rg_status st = check_ranks(sh, ranks, n, id);
@@ -303,7 +302,7 @@ static rg_status open_comm(const rg__transport *transport, rg__shared *sh,
     rg__native *c = calloc(1, sizeof *c);
     if (c == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
-    c->base.transport = transport;
+    c->base.transport = &rg__transport_native;
     c->shared = sh;
     c->id = id;
     c->set_n = n;
@@ -324,21 +323,19 @@ static rg_status open_comm(const rg__transport *transport, rg__shared *sh,
     return RG_OK;
 }
 
-static rg_status open_world(const rg__transport *transport, rg__shared *sh,
-                            rg__native **c_p)
+static rg_status open_world(rg__shared *sh, rg__native **c_p)
 {
     int *ranks = malloc((size_t)sh->size * sizeof *ranks);
     if (ranks == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     for (int r = 0; r < sh->size; r++)
         ranks[r] = r;
-    const rg_status st = open_comm(transport, sh, ranks, sh->size, 0, c_p);
+    const rg_status st = open_comm(sh, ranks, sh->size, 0, c_p);
     free(ranks);
     return st;
 }
 
-rg_status rg__native_open(const rg__transport *transport, const rg__boot *boot,
-                          rg__comm **comm_p)
+rg_status rg__native_open(const rg__boot *boot, rg__comm **comm_p)
 {
     rg_status st = check_boot(boot);
     if (st != RG_OK)
@@ -347,7 +344,7 @@ rg_status rg__native_open(const rg__transport *transport, const rg__boot *boot,
     rg__native *c = NULL;
     st = open_shared(boot, &sh);
     if (st == RG_OK)
-        st = open_world(transport, sh, &c);
+        st = open_world(sh, &c);
     if (st != RG_OK) {
         close_shared(sh);
         return st;
@@ -363,8 +360,7 @@ rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
     if (n < 1 || n > w->set_n || id % w->shared->sets == 0)
         return rg__fail(RG_ERR_INVALID, "no set %u of %d ranks can be opened",
                         id, n);
-    const rg_status st =
-        open_comm(world->transport, w->shared, ranks, n, id, &c);
+    const rg_status st = open_comm(w->shared, ranks, n, id, &c);
     if (st == RG_OK)
         *comm_p = &c->base;
     else

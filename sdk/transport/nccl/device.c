@@ -18,9 +18,11 @@
 
 /* ---------------------------------------------------------------- context */
 
-static rg_status fail(rg__device *d, int rc, const char *what)
+static rg_status check(const rg__device *d, int rc, const char *what)
 {
-    return rg__cuda_fail(&d->cuda.call, RG_ERR_DEVICE, rc, what);
+    return rc == RG__CU_SUCCESS
+               ? RG_OK
+               : rg__cuda_fail(&d->cuda.call, RG_ERR_DEVICE, rc, what);
 }
 
 rg_status rg__device_use(rg__device *d)
@@ -29,9 +31,7 @@ rg_status rg__device_use(rg__device *d)
     int rc = d->cuda.call.context_get(&now);
     if (rc == RG__CU_SUCCESS && now != d->context)
         rc = d->cuda.call.context_set(d->context);
-    return rc == RG__CU_SUCCESS
-               ? RG_OK
-               : fail(d, rc, "the device's context can't be used");
+    return check(d, rc, "the device's context can't be used");
 }
 
 /* The program's choice, or the slot's device. */
@@ -40,7 +40,7 @@ static rg_status choose(rg__device *d, int slot)
     rg__cu_context now = NULL;
     int n = 0, rc = d->cuda.call.device_count(&n);
     if (rc != RG__CU_SUCCESS)
-        return fail(d, rc, "the devices can't be counted");
+        return check(d, rc, "the devices can't be counted");
     if (n == 0)
         return rg__fail(RG_ERR_UNSUPPORTED,
                         "the driver is here but finds no device; look at "
@@ -51,7 +51,7 @@ static rg_status choose(rg__device *d, int slot)
     else if (rc == RG__CU_SUCCESS)
         rc = d->cuda.call.device_get(&d->handle, slot % n);
     if (rc != RG__CU_SUCCESS)
-        return fail(d, rc, "the device can't be found");
+        return check(d, rc, "the device can't be found");
     for (int i = 0, handle = -1; i < n; i++)
         if (d->cuda.call.device_get(&handle, i) == RG__CU_SUCCESS &&
             handle == d->handle)
@@ -133,7 +133,7 @@ static rg_status take_device(rg__device *d)
     if (d->cuda.call.memory_info(&free, &total) == RG__CU_SUCCESS)
         snprintf(what + n, sizeof what - (size_t)n,
                  "; %zu of its %zu MiB are free", free >> 20, total >> 20);
-    return fail(d, rc, what);
+    return check(d, rc, what);
 }
 
 /* ------------------------------------------------------------------- life */
@@ -341,7 +341,7 @@ rg_status rg__device_check_memory(rg__device *d, const void *p)
     if (rc == RG__CU_ERROR_INVALID_VALUE)
         return rg__fail(RG_ERR_INVALID, "%p is not memory of the device", p);
     if (rc != RG__CU_SUCCESS)
-        return fail(d, rc, "memory of the device can't be used");
+        return check(d, rc, "memory of the device can't be used");
     if (ordinal == d->ordinal ||
         !rg__cuda_is_bound(d->cuda.call.pointer_attribute, p))
         return RG_OK;
@@ -351,11 +351,11 @@ rg_status rg__device_check_memory(rg__device *d, const void *p)
                     p, ordinal, d->ordinal);
 }
 
-static rg_status fail_ruined(rg__device *d, int rc)
+static rg_status check_ruin(const rg__device *d, int rc)
 {
-    return fail(d, rc,
-                "the device can't go on; this process ends, and its slot "
-                "starts again");
+    return check(d, rc,
+                 "the device can't go on; this process ends, and its slot "
+                 "starts again");
 }
 
 rg_status rg__device_drain(rg__device *d)
@@ -363,8 +363,7 @@ rg_status rg__device_drain(rg__device *d)
     const rg_status st = rg__device_use(d);
     if (st != RG_OK)
         return st;
-    const int rc = d->cuda.call.context_synchronize();
-    return rc == RG__CU_SUCCESS ? RG_OK : fail_ruined(d, rc);
+    return check_ruin(d, d->cuda.call.context_synchronize());
 }
 
 /* Then every call reports it, even for an idle stream. */
@@ -374,7 +373,7 @@ rg_status rg__device_look_for_ruin(rg__device *d)
     if (rc == RG__CU_SUCCESS || rc == RG__CU_ERROR_NOT_READY)
         return RG_OK;
     atomic_store(&d->is_ruined, true);
-    return fail_ruined(d, rc);
+    return check_ruin(d, rc);
 }
 
 /* ------------------------------------------------------------------ copies */
@@ -386,10 +385,8 @@ static rg__cu_address address_of(const void *p)
 
 static rg_status await_half(rg__device *d, unsigned half)
 {
-    const int rc = d->cuda.call.stream_synchronize(d->mover[half]);
-    return rc == RG__CU_SUCCESS
-               ? RG_OK
-               : fail(d, rc, "registered memory of the device can't be copied");
+    return check(d, d->cuda.call.stream_synchronize(d->mover[half]),
+                 "registered memory of the device can't be copied");
 }
 
 static size_t piece_of(size_t left)
@@ -406,9 +403,7 @@ static rg_status begin_reading(rg__device *d, const char *from, size_t bytes,
         return RG_OK;
     const int rc = d->cuda.call.copy_out(d->half[i % 2], address_of(from + at),
                                          piece_of(bytes - at), d->mover[i % 2]);
-    return rc == RG__CU_SUCCESS
-               ? RG_OK
-               : fail(d, rc, "registered memory of the device can't be read");
+    return check(d, rc, "registered memory of the device can't be read");
 }
 
 rg_status rg__device_read(rg__device *d, const void *from, size_t bytes,
@@ -441,10 +436,7 @@ static rg_status write_piece(rg__device *d, char *to, const char *from,
     d->next_half = 1 - half;
     const int rc =
         d->cuda.call.copy_in(address_of(to), d->half[half], n, d->mover[half]);
-    return rc == RG__CU_SUCCESS
-               ? RG_OK
-               : fail(d, rc,
-                      "registered memory of the device can't be written");
+    return check(d, rc, "registered memory of the device can't be written");
 }
 
 rg_status rg__device_write(rg__device *d, void *to, const void *from,

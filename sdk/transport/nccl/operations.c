@@ -44,12 +44,6 @@ static int op_of(rg_op op)
     return op > RG_PROD ? -1 : ops[op];
 }
 
-static bool reduces(rg__kind kind)
-{
-    return kind == RG__ALLREDUCE || kind == RG__REDUCE ||
-           kind == RG__REDUCE_SCATTER || kind == RG__REDUCE_SCATTERV;
-}
-
 static rg_status refuse(const rg__coll *o, const char *what)
 {
     return rg__fail(RG_ERR_UNSUPPORTED,
@@ -65,7 +59,7 @@ rg_status rg__launch_check(const rg__device *d, const rg__coll *o)
                          "of joining, go on with elements that add nothing");
     if (o->count > 0 && type_of(o->type) < 0)
         return refuse(o, "NCCL has no pairs");
-    if (!reduces(o->kind))
+    if (!rg__kind_adds(o->kind))
         return RG_OK;
     if (o->type == RG_BOOL || op_of(o->op) < 0)
         return refuse(o, "NCCL has no such reduction");

@@ -51,12 +51,6 @@ static uint64_t mix_counts(uint64_t hash, const rg__coll *o, int n)
     return hash;
 }
 
-static bool has_own_count(rg__kind kind)
-{
-    return kind == RG__GATHERV || kind == RG__SCATTERV ||
-           kind == RG__ALLGATHERV || kind == RG__ALLTOALLV;
-}
-
 /* The tag also covers the counts, and the operations of the same group. */
 static rg__descriptor descriptor_of(const rg__lane *lane, const rg__coll *o,
                                     int i, int n)
@@ -68,7 +62,7 @@ static rg__descriptor descriptor_of(const rg__lane *lane, const rg__coll *o,
                             .type = (uint8_t)o->type,
                             .op = (uint8_t)o->op,
                             .root = o->root,
-                            .count = has_own_count(o->kind) ? 0 : o->count,
+                            .count = rg__kind_is_uneven(o->kind) ? 0 : o->count,
                             .tag = o->tag + tag,
                             .prescale = o->prescale,
                             .postscale = o->postscale};

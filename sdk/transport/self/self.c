@@ -7,6 +7,7 @@
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/messages/byte_ring.h"
+#include "sdk/transport/names.h"
 #include "sdk/transport/reduce.h"
 
 typedef struct comm {
@@ -127,12 +128,6 @@ static rg_status self_start(rg__comm *base, const rg__coll *coll)
     return RG_OK;
 }
 
-static bool adds(rg__kind kind)
-{
-    return kind == RG__ALLREDUCE || kind == RG__AGREE || kind == RG__REDUCE ||
-           kind == RG__REDUCE_SCATTER || kind == RG__REDUCE_SCATTERV;
-}
-
 static rg_status self_test(rg__comm *base)
 {
     comm *c = (comm *)base;
@@ -142,7 +137,7 @@ static rg_status self_test(rg__comm *base)
     const size_t now = (size_t)(left < most ? left : most);
     const void *send = c->send + c->at * element;
     char *recv = c->recv + c->at * element;
-    if (now > 0 && adds(c->coll.kind))
+    if (now > 0 && rg__kind_adds(c->coll.kind))
         rg__combine(&c->coll, recv, &send, 1, now, 1);
     else if (now > 0 && send != recv)
         rg__copy(recv, send, now * element);

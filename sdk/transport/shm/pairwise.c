@@ -53,7 +53,7 @@ static bool is_one_for_all(const rg__native *c)
 
 static uint64_t part_bytes(const rg__native *c, int from, int to)
 {
-    if (!rg__pairwise_is_uneven(c->coll.kind))
+    if (!rg__kind_is_uneven(c->coll.kind))
         return rg__pairwise_count(&c->coll, c->rank, from, to) * element(c);
     const size_t each = (size_t)(RG__PAIRWISE_COUNTS * c->n);
     return c->pairwise->counts[(size_t)from * each + (size_t)to] * element(c);
@@ -62,7 +62,7 @@ static uint64_t part_bytes(const rg__native *c, int from, int to)
 /* Where a part begins in the memory that `from` sends. */
 static uint64_t part_at(const rg__native *c, int from, int to)
 {
-    if (!rg__pairwise_is_uneven(c->coll.kind))
+    if (!rg__kind_is_uneven(c->coll.kind))
         return rg__pairwise_send_at(&c->coll, from, to) * element(c);
     const size_t each = (size_t)(RG__PAIRWISE_COUNTS * c->n);
     return c->pairwise->counts[(size_t)from * each + (size_t)(c->n + to)] *
@@ -230,16 +230,16 @@ void rg__pairwise_begin(rg__native *c)
     const uint64_t others = (uint64_t)c->n - 1;
     const uint64_t part = c->coll.count * element(c);
     c->pairwise->is_exchange = false;
-    c->bytes = rg__pairwise_is_uneven(kind) ? bytes
-               : kind == RG__GATHER         ? part
-                                            : others * part;
+    c->bytes = rg__kind_is_uneven(kind) ? bytes
+               : kind == RG__GATHER     ? part
+                                        : others * part;
 }
 
 void rg__pairwise_publish(rg__native *c)
 {
     rg__posting *mine = &c->member[c->rank].mailbox->entry[c->ops & 1].posting;
     const uint64_t bytes = my_stream_bytes(c);
-    if (!rg__pairwise_is_uneven(c->coll.kind)) {
+    if (!rg__kind_is_uneven(c->coll.kind)) {
         if (c->bytes > INLINE_BYTES)
             describe(c, &mine->at);
         if (c->bytes <= INLINE_BYTES)
@@ -267,7 +267,7 @@ static void copy_own(const rg__native *c)
 
 static const char *small_of(const rg__native *c, int m)
 {
-    if (rg__pairwise_is_uneven(c->coll.kind))
+    if (rg__kind_is_uneven(c->coll.kind))
         return rg__shm_medium(c, m) + COUNTS_BYTES(c->n);
     return c->bytes <= INLINE_BYTES ? c->posting[m].data : rg__shm_small(c, m);
 }
@@ -470,12 +470,11 @@ static rg_status begin_large(rg__native *c)
 rg_status rg__pairwise_choose(rg__native *c)
 {
     const rg_status st =
-        rg__pairwise_is_uneven(c->coll.kind) ? read_counts(c) : RG_OK;
+        rg__kind_is_uneven(c->coll.kind) ? read_counts(c) : RG_OK;
     if (st != RG_OK)
         return st;
-    const uint64_t longest = rg__pairwise_is_uneven(c->coll.kind)
-                                 ? longest_stream(c, false)
-                                 : c->bytes;
+    const uint64_t longest =
+        rg__kind_is_uneven(c->coll.kind) ? longest_stream(c, false) : c->bytes;
     if (longest > SMALL_BYTES)
         return begin_large(c);
     c->advance = read_small;

@@ -6,16 +6,10 @@
 
 #include "sdk/transport/shm/shm_comm.h"
 
-/* Is it one of those kinds? Does it have a count for each rank? */
-static inline bool rg__pairwise_is_uneven(rg__kind kind)
-{
-    return kind == RG__ALLGATHERV || kind == RG__GATHERV ||
-           kind == RG__SCATTERV || kind == RG__ALLTOALLV;
-}
-
+/* Is it one of those kinds? */
 static inline bool rg__pairwise_has(rg__kind kind)
 {
-    return rg__pairwise_is_uneven(kind) || kind == RG__GATHER ||
+    return rg__kind_is_uneven(kind) || kind == RG__GATHER ||
            kind == RG__SCATTER || kind == RG__ALLTOALL;
 }
 

@@ -1,16 +1,5 @@
-/* Which kinds add up, and which part of what is sent a member keeps. */
+/* Which part of what is sent a member keeps. */
 #include "sdk/transport/shm/shm_comm.h"
-
-bool rg__kind_scatters(rg__kind kind)
-{
-    return kind == RG__REDUCE_SCATTER || kind == RG__REDUCE_SCATTERV;
-}
-
-bool rg__kind_adds(rg__kind kind)
-{
-    return kind == RG__ALLREDUCE || kind == RG__AGREE || kind == RG__REDUCE ||
-           rg__kind_scatters(kind);
-}
 
 void rg__shm_part(const rg__native *c, int m, uint64_t *begin_p,
                   uint64_t *end_p)

@@ -150,10 +150,7 @@ static inline char *rg__shm_slot(const rg__native *c, int m, uint32_t step)
            (size_t)((c->steps + step) % STAGES) * STAGE_BYTES;
 }
 
-/* part.c: kinds that add up; those of them of which each keeps a part. */
-bool rg__kind_adds(rg__kind kind);
-bool rg__kind_scatters(rg__kind kind);
-/* Of the latter: bytes [*begin_p, *end_p) of what is sent are member m's. */
+/* part.c, for rg__kind_scatters: bytes [*begin_p, *end_p) of what is sent are member m's. */
 void rg__shm_part(const rg__native *c, int m, uint64_t *begin_p,
                   uint64_t *end_p);
 
