@@ -109,7 +109,7 @@ static void show(char *text, size_t room, field f, uint64_t value)
     }
 }
 
-/* What a member has started. */
+/* Write what a member has started. */
 static void show_kind(char *text, size_t room, const descriptors *all, int m)
 {
     const uint64_t kind = value_of(all, m, KIND);
@@ -122,7 +122,7 @@ static void show_kind(char *text, size_t room, const descriptors *all, int m)
         show(text, room, KIND, kind);
 }
 
-/* "ranks 0,1,5" of those whose field has this value. */
+/* Write "ranks 0,1,5": the ranks whose field has this value. */
 static void list_ranks(char *text, size_t room, const descriptors *all, field f,
                        uint64_t value)
 {
@@ -144,7 +144,7 @@ static void list_ranks(char *text, size_t room, const descriptors *all, field f,
     }
 }
 
-/* A number of the program's. Otherwise a tag represents what it was made of. */
+/* Is a tag a number that the program gave? Otherwise it is a digest. */
 static bool is_number(const descriptors *all, uint64_t tag)
 {
     return value_of(all, 0, KIND) != RG__AGREE && tag < (UINT64_C(1) << 32);
@@ -208,7 +208,7 @@ static bool has_joined(const descriptors *all, int m)
     return descriptor_of(all, m)->kind == RG__JOIN;
 }
 
-/* The one that all others have started, or NULL: they differ. */
+/* The allreduce that all others have started; NULL: they differ. */
 static const rg__descriptor *common_allreduce(const descriptors *all)
 {
     const rg__descriptor *first = NULL;
@@ -238,7 +238,8 @@ static rg_status refuse_beside_join(uint32_t id, const descriptors *all)
     return RG_OK;
 }
 
-/* A rank that has joined makes neutral elements from the others' descriptor. */
+/* Can it be an allreduce's? A rank that has joined makes neutral elements from
+ * it. */
 static bool can_be(const rg__descriptor *s)
 {
     const size_t bytes = rg_type_size((rg_type)s->type);
@@ -309,8 +310,8 @@ rg_status rg__descriptor_compare(uint32_t id, const rg__descriptor *descriptor,
 
 /* ------------------------------------------------------------- out of step */
 
-/* If all but member d say the same, as they did before: one of them, which
- * represents all; else -1. */
+/* If all members but d have posted the same, now and before, one of them; else
+ * -1. */
 static int find_others(const rg__slip *slip, const descriptors *all, int d)
 {
     const int one = d == 0 ? 1 : 0;
@@ -322,8 +323,8 @@ static int find_others(const rg__slip *slip, const descriptors *all, int d)
     return one;
 }
 
-/* 1: member d starts what the others have started before, -1: it had started
- * what they start now, 0: neither. */
+/* 1: member d starts now what the others started before; -1: it started before
+ * what they start now; 0: neither. */
 static int is_behind(const rg__slip *slip, const descriptors *all, int d)
 {
     const int one = find_others(slip, all, d);
@@ -334,7 +335,7 @@ static int is_behind(const rg__slip *slip, const descriptors *all, int d)
     return is_same(&slip->before[d], descriptor_of(all, one)) ? -1 : 0;
 }
 
-/* Of two members the second is named, which may be the right one. */
+/* Of two members the second is named, though the first may be wrong. */
 static rg_status name_slip(const rg__slip *slip, uint32_t id,
                            const descriptors *all)
 {

@@ -70,7 +70,7 @@ bf16_widen_avx512(float *restrict out, const void *restrict in, size_t n)
     BF16_WIDEN;
 }
 
-/* AVX512-BF16 has an instruction for this, which takes subnormals for 0. */
+/* The instruction of AVX512-BF16 is not used: it treats subnormals as 0. */
 __attribute__((target("avx512f,avx512bw,avx512vl"))) static void
 bf16_narrow_avx512(void *restrict out, const float *restrict in, size_t n)
 {
@@ -117,7 +117,7 @@ static uint16_t f16_of(float f)
         return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
     if (a >= F16_INFINITE)
         return (uint16_t)(sign | 0x7c00u);
-    if (a < F16_SUBNORMAL) /* the sum has the half's last place as its own */
+    if (a < F16_SUBNORMAL) /* the last place of this sum is the half's */
         return (uint16_t)(sign | (bits_of(float_of(a) + 0.5f) - 0x3f000000u));
     return (uint16_t)(sign |
                       ((a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13));
@@ -245,7 +245,7 @@ static void sum_plain(const rg__half_sum *s, void *out, const void *const *src,
 #define BF16_NARROW_8(p, i, x)  STORE_8(p, i, bf16_of_8(x))
 #define BF16_NARROW_16(p, i, x) STORE_16(p, i, bf16_of_16(x))
 
-/* As bf16_of does. */
+/* Eight at a time, as bf16_of does. */
 __attribute__((target("avx2"))) static inline __m128i bf16_of_8(__m256 x)
 {
     const __m256i bits = _mm256_castps_si256(x);
@@ -257,7 +257,7 @@ __attribute__((target("avx2"))) static inline __m128i bf16_of_8(__m256 x)
     const __m256i is_nan =
         _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     const __m256i all = _mm256_blendv_epi8(rounded, quiet, is_nan);
-    const __m256i packed = _mm256_packus_epi32(all, all); /* in each half */
+    const __m256i packed = _mm256_packus_epi32(all, all); /* half by half */
     return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
 }
 
@@ -324,7 +324,7 @@ static const way ways[] = {{f16_widen_plain, bf16_widen_plain, f16_narrow_plain,
 static int find_ways(void)
 {
 #ifdef RG_X86
-    unsigned a, b, c, d; /* not every compiler knows F16C by name */
+    unsigned a, b, c, d; /* some compilers do not know F16C by name */
     if (!__builtin_cpu_supports("avx2") || !__get_cpuid(1, &a, &b, &c, &d) ||
         (c & bit_F16C) == 0)
         return 1;

@@ -14,20 +14,20 @@
 void rg__half_widen(rg_type type, float *out, const void *in, size_t n);
 void rg__half_narrow(rg_type type, void *out, const float *in, size_t n);
 
-/* The sum of each element over the sources in their order, made in float32,
- * then times and over something, and rounded once. */
+/* Sum each element over the sources in their order, in float32; then multiply,
+ * divide, and round once. */
 typedef struct rg__half_sum {
     rg_type type;
-    float times, over; /* 1: nothing */
+    float times, over; /* 1: leave it out */
 } rg__half_sum;
 
 /* out may be a source. */
 void rg__half_add_up(const rg__half_sum *s, void *out, const void *const *src,
                      int n, size_t count);
-/* In one pass; in plain C, blocks that are widened first are faster. */
+/* Is a sum made in one pass? In plain C it is faster to widen blocks first. */
 bool rg__half_sums_at_once(void);
 
-/* The ways that this processor has: 0 is plain C, the last one is used. */
+/* The ways that this processor has: 0 is plain C, and the last is used. */
 int rg__half_ways(void);
 void rg__half_widen_by(int way, rg_type type, float *out, const void *in,
                        size_t n);

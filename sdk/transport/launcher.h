@@ -22,7 +22,7 @@ typedef struct rg__launcher {
     const char *version; /* RG_VERSION, likewise */
     const rg__transport *transport;
 
-    /* Has it started this process, or got a communicator or set? Local. */
+    /* Has it started this process, or was it given a comm or set? Local. */
     bool (*is_here)(void);
 
     /* Attach to the launcher's world. Collective over all tasks. ended is
@@ -31,16 +31,16 @@ typedef struct rg__launcher {
     rg_status (*attach)(rg__launched *mine_p,
                         void (*ended)(void *arg, const char *why), void *arg);
 
-    /* Tell of each process of the world on this host that ends, or has since
-     * attach, which is lost unless it has called rg_finalize: on a thread of
-     * the launcher's. NULL: no more reports once this has returned. */
+    /* Report each process of the world on this host that has ended since attach
+     * without rg_finalize, on a thread of the launcher's. NULL: no more reports
+     * once this has returned. */
     void (*watch)(void (*lost)(void *arg, int rank), void *arg);
 
-    /* all holds size times bytes, by rank. Collective. */
+    /* all receives size times bytes, by rank. Collective. */
     rg_status (*gather)(const void *mine, size_t bytes, void *all);
 
-    /* Give back what attach made; every comm is closed. Local, unless attach
-     * began the launcher's world. Also after an attach that failed. */
+    /* Give back what attach made, once every comm is closed; also after an
+     * attach that failed. Local, unless attach began the launcher's world. */
     void (*detach)(void);
 
     /* Under an agent, for ranks that go on in place (--mpi=ulfm): make the
@@ -54,7 +54,7 @@ typedef struct rg__launcher {
 /* ERR_REFUSED: it was built for another version of the library. */
 RG_INNER rg_status rg__launcher_offer(const rg__launcher *launcher);
 
-/* The one that was offered, or NULL. */
+/* The launcher that was offered, or NULL. */
 const rg__launcher *rg__launcher_get(void);
 
 #endif

@@ -75,7 +75,7 @@ bool rg__mapping_is_shared(int maps, const rg__home *home)
                                home->pages_bytes - page);
 }
 
-/* What is before the whole pages, and behind them. */
+/* The edges are what is before the whole pages, and behind them. */
 static void copy_edges(const rg__mapping *m, char *p, uint64_t bytes,
                        bool is_taken)
 {

@@ -184,7 +184,7 @@ _Static_assert(RG_SUM == 0 && RG_AVG == 1 && RG_MIN == 2 && RG_MAX == 3 &&
 
 /* ----------------------------------------------------------------- scaling */
 
-/* Beyond the type's range its nearest value; NaN becomes 0. */
+/* A value beyond the type's range becomes the nearest one; NaN becomes 0. */
 #define TO_INTEGER(T, LOW, ABOVE, HIGH)                                        \
     static T to_##T(double v)                                                  \
     {                                                                          \
@@ -231,7 +231,7 @@ static void scale(rg_type type, void *out, const void *in, size_t count,
 {
     switch (type) {
         NUMBERS(SCALE)
-    default: /* halves are widened, and the others not scaled */
+    default: /* halves are widened first; other types are not scaled */
         break;
     }
 }
@@ -251,7 +251,7 @@ static void divide(rg_type type, void *data, size_t count, int n)
     }
 }
 
-#define HOLD_LEAST 0x1p-32f /* no sum of halves is so large */
+#define HOLD_LEAST 0x1p-32f /* no sum of halves needs a smaller factor */
 
 static bool is_half(rg_type type)
 {
@@ -284,7 +284,7 @@ float rg__held_down(const rg__coll *o, int n)
     return hold;
 }
 
-/* Of a type that is computed in itself. */
+/* Finish elements in the type in which they are computed. */
 static void finish_wide(const rg__coll *o, rg_type type, void *data,
                         size_t count, int n)
 {
@@ -340,7 +340,7 @@ static void combine_block(const rg__coll *o, char *out, const void *const *src,
     narrow(o->type, out + at, &sum, count);
 }
 
-/* A sum of halves that ends, if at all, with a division only. */
+/* Is it a sum of halves with no scale, but perhaps a division? */
 static bool is_plain_sum(const rg__coll *o, int of)
 {
     return is_half(o->type) && (o->op == RG_SUM || o->op == RG_AVG) &&
@@ -358,7 +358,7 @@ static void sum_halves(const rg__coll *o, void *out, const void *const *src,
     rg__half_add_up(&s, out, src, n, count);
 }
 
-/* A single element is the result, unless it is not 0 or 1. */
+/* One source is its own result, but logical ops turn it into 0 or 1. */
 static void take_one(const rg__coll *o, void *out, const void *in, size_t count)
 {
     const bool is_logical =
@@ -432,7 +432,7 @@ void rg__finish(const rg__coll *o, void *data, size_t count, int n)
 /* The neutral element, of 16 bytes at most. */
 static void neutral_element(rg_type type, rg_op op, void *to);
 
-/* Value and index come after all others. */
+/* A pair whose value and index come after all others. */
 static void neutral_pair(rg_type type, rg_op op, void *to)
 {
     static const struct {

@@ -95,26 +95,26 @@ typedef struct rg__coll {
     rg_op op;
     int root;
     uint64_t count;
-    const void *send; /* broadcast: NULL, data is recv; ignored if a member
-                       * sends or receives nothing */
+    const void *send; /* broadcast: NULL, since the data are in recv; ignored
+                         if a member sends or receives nothing */
     void *recv;
-    uint64_t tag; /* AGREE: what is agreed on; of a group: what it is made of;
-                     differs = mismatch */
-    double prescale, postscale; /* of reductions; 0: none */
+    uint64_t tag; /* AGREE: what is agreed on; in a group: a digest of it;
+                     members must agree on it */
+    double prescale, postscale; /* for reductions; 0: none */
     const uint64_t *send_counts, *send_places;
     const uint64_t *recv_counts, *recv_places;
     /* For log lines and errors; not compared: */
-    const char *what;   /* call of the program's that it is a part of; NULL:
-                           kind says it */
-    const char *absent; /* what a member that is late has not done, and must do;
-                         * NULL: start the same */
+    const char *what;   /* the program's call that it belongs to; NULL: kind
+                           says it */
+    const char *absent; /* what a late member has not done, and must do;
+                           NULL: start the same */
 } rg__coll;
 
 /* What test returns besides the public statuses; never seen by users. */
 #define RG__COLL_AGAIN ((rg_status)2)
 #define RG__JOINED_TAG UINT64_C(0x6a6f696e65640000)
 
-/* AGREE: a step ends, or fn does; the sentence about a difference says so. */
+/* AGREE: a step or fn ends; the sentence about a difference says so. */
 #define RG__STEP_TAG UINT64_C(0x7374657000000000)
 
 /* BARRIER: the member's call was refused, with the status that is subtracted
@@ -146,7 +146,7 @@ typedef struct rg__mapping {
 typedef struct rg__mappings {
     rg__mapping *item;
     int count;
-    /* Look for a missing one, and add it; NULL: they come by themselves. */
+    /* Look for a missing one, and add it; NULL: they arrive unasked. */
     bool (*fetch)(void *arg, rg__member_id owner, uint32_t id);
     void *fetch_arg;
     int maps; /* /proc/self/maps, where there is a home */
@@ -166,11 +166,11 @@ uint64_t rg__mapping_place(const rg__mapping *m, const void *p);
 bool rg__mapping_is_shared(int maps, const rg__home *home);
 bool rg__mapping_is_area(int maps, const void *begin, uint64_t bytes);
 
-/* Copy what edges have of [p, p + bytes) to the segment, or from it. */
+/* Copy the edges' bytes of [p, p + bytes) to the segment, or back. */
 void rg__mapping_give_edges(const rg__mapping *m, const void *p,
                             uint64_t bytes);
 void rg__mapping_take_edges(const rg__mapping *m, void *p, uint64_t bytes);
-/* The mapping with that name, or NULL while it has not arrived. */
+/* The mapping of that owner and id; NULL: it has not arrived. */
 const rg__mapping *rg__mapping_find(const rg__mappings *all,
                                     rg__member_id owner, uint32_t id);
 
@@ -206,14 +206,14 @@ typedef struct rg__boot {
        may not be reached, or not by large packets. May come again and again,
        under the same rules. NULL: not reported. */
     void (*stuck)(void *arg, int rank, uint64_t bytes, uint64_t waited_ms);
-    void *broken_arg; /* of both */
+    void *broken_arg; /* the argument of both */
 } rg__boot;
 
-/* A member that starts no more operations. */
+/* Is a member still here, or does it start no more operations? */
 typedef enum rg__gone {
     RG__IS_HERE,
     RG__HAS_LEFT, /* it has called rg_finalize */
-    RG__IS_LOST   /* its process has ended without that */
+    RG__IS_LOST   /* its process has ended without it */
 } rg__gone;
 
 typedef struct rg__transport {
@@ -286,13 +286,13 @@ typedef struct rg__transport {
     /* May the calling thread, which is a program's? NULL: each may. */
     bool (*admits)(rg__comm *world);
 
-    rg__wait_policy wait; /* sleep_ns 0: the usual one */
+    rg__wait_policy wait; /* how threads wait; sleep_ns 0: the usual policy */
 
     /* Is memory of the operation in flight also used by a library that does not
      * stop when it is given up? Then that memory is never freed. NULL: no. */
     bool (*holds)(rg__comm *comm);
 
-    /* The messages of the world, which its comm owns. NULL: this transport
+    /* The messages of the world; owned by its comm. NULL: this transport
      * carries none. */
     rg__messages *(*messages)(rg__comm *world);
 
@@ -329,6 +329,6 @@ static inline uint32_t rg__set_bit(uint32_t id)
 #define RG__SETS_PROGRAM (RG__SETS_MAX - 2)
 #define RG__SET_OWN      (RG__SETS_MAX - 1) /* its id */
 #define RG__SETS_DEVICE  256 /* places of sets with device memory: below that */
-#define RG__SET_MESSAGES UINT32_MAX /* no set: connections of messages */
+#define RG__SET_MESSAGES UINT32_MAX /* not a set: connections for messages */
 
 #endif

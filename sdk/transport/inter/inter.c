@@ -27,7 +27,7 @@ rg_status rg__inter_link(rg__native *c, int member, rg__link **link_p)
     return RG_OK;
 }
 
-/* To the member of that host in my rail. */
+/* The link to the member on that host that is in my rail. */
 static rg_status link_rail(rg__native *c, int host, rg__link **link_p)
 {
     return rg__inter_link(

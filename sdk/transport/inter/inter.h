@@ -21,7 +21,7 @@
 
 #define ROUNDS_MAX  16
 #define MEMBERS_MAX 2048
-#define SMALL_ALL   ((uint64_t)64 << 10) /* small data of all, at most */
+#define SMALL_ALL   ((uint64_t)64 << 10) /* most bytes of all small data */
 #define MEDIUM_ALL  ((uint64_t)512 << 10)
 
 typedef struct rg__pairs rg__pairs;
@@ -31,107 +31,107 @@ typedef enum rg__size_class { SMALL, MEDIUM, LARGE } rg__size_class;
 typedef struct rg__exchange {
     int rounds;
     rg__link *to[ROUNDS_MAX], *from[ROUNDS_MAX];
-    char *store; /* blocks of my host and those after it; owned */
+    char *store; /* the blocks of my host and of those after it; owned */
     size_t room, stored;
     size_t *begin; /* of each block in the store; owned */
     int blocks;    /* complete ones in the store */
     int round;
     bool has_begun, has_sent;
-    bool is_complete; /* all blocks are here, and mine has gone out */
-    bool differs;     /* a block in the store has different descriptors */
+    bool is_complete; /* all blocks are here, and mine has been sent */
+    bool differs;     /* descriptors within a stored block differ */
     size_t arrived;   /* bytes of the incoming body */
 } rg__exchange;
 
-typedef struct rg__step_parts { /* of the frames of one step: how many have gone
-                                 */
+typedef struct rg__step_parts { /* how many frames of one step have been
+                                   exchanged */
     uint32_t sent, received;
 } rg__step_parts;
 
 typedef struct rg__pipeline {
-    rg__link *next, *prev; /* of my rail; NULL: I have none */
-    char *scratch;         /* what is to be added; owned */
+    rg__link *next, *prev; /* on my rail; NULL: I am no rail */
+    char *scratch;         /* received data that are to be added; owned */
     size_t step_bytes;
-    bool is_zero_copy; /* the data are in rg_alloc memory on this host */
-    bool may_begin;    /* nothing old is left on the links */
+    bool is_zero_copy; /* data are read and written in place on this host */
+    bool may_begin;    /* no frame of an earlier operation is left to be sent */
 
     uint32_t ready;              /* steps that may cross */
-    uint32_t crossed;            /* steps that have */
-    rg__step_parts part[STAGES]; /* of those between */
-    uint32_t parts, lag;  /* frames per step; part i leaves when i + lag have
-                             come */
-    bool sends, receives; /* does this host, in this operation? */
+    uint32_t crossed;            /* steps that have crossed */
+    rg__step_parts part[STAGES]; /* of the steps between */
+    uint32_t parts, lag;         /* frames per step; part i is sent when i + lag
+                             have come */
+    bool sends, receives; /* does this host send, receive, in this operation? */
     uint32_t sending_step;
     size_t moved;        /* bytes, in this call */
-    uint64_t awaited;    /* parts that are still to come */
+    uint64_t awaited;    /* parts still to come */
     size_t arrived;      /* bytes of the incoming part */
-    bool is_whole;       /* it is, and waits to be taken, */
-    uint32_t whole_step; /* of this step */
+    bool is_whole;       /* the part is complete, and waits to be taken */
+    uint32_t whole_step; /* which step the complete part belongs to */
 } rg__pipeline;
 
 struct rg__inter {
     rg__topology topology;
-    int *world_rank; /* by set rank; owned */
+    int *world_rank; /* world ranks by set rank; owned */
     int links;
     rg__link **link;    /* owned, each once */
-    rg__link **link_to; /* the same, by set rank; NULL: none yet; owned */
-    uint32_t ops;       /* operations that have crossed hosts; in frames */
+    rg__link **link_to; /* the same links, by set rank; NULL: none yet; owned */
+    uint32_t ops;       /* operations across hosts so far; in frames */
     rg__exchange_verdict *verdict;
     rg__size_class size_class; /* of the operation in flight */
-    bool has_differed; /* some operation has: frames of it may still come */
+    bool has_differed;         /* an operation has; its frames may still come */
     rg__descriptor *descriptor; /* of all members, by set rank; owned */
     bool is_running;            /* an operation is in flight */
-    uint64_t moves;     /* of the comm, when it last looked at its sockets; */
-    uint64_t looked_ns; /* when that was */
+    uint64_t moves;             /* base.moves at the last look at the sockets */
+    uint64_t looked_ns;         /* when that look was */
     rg__exchange exchange;
     rg__pipeline pipeline;
     rg__pairs *pairs; /* owned; NULL: none yet */
 };
 
-/* inter.c; ranks: in the world. */
+/* inter.c; ranks: world ranks. */
 rg_status rg__inter_open(rg__native *c, rg__topology *s, const int *ranks);
 void rg__inter_close(rg__native *c);
-/* The link to a member of another host, made when it is first asked for: by
+/* The link to a member on another host. It is made when first asked for, by
  * both ends in the same operation. */
 rg_status rg__inter_link(rg__native *c, int member, rg__link **link_p);
 void rg__inter_begin(rg__native *c);
 void rg__inter_end(rg__native *c);
 void rg__inter_poll(rg__native *c);
-/* What advances an operation when all local descriptors are read. */
+/* What advances an operation once all local descriptors are read. */
 rg__advance_fn rg__inter_choose(const rg__native *c);
 
 /* Set ranks of other hosts that the operation waits for. */
 int rg__inter_awaited(const rg__native *c, int *ranks, int room);
-/* One of them has called rg_finalize, as far as it is known here. */
+/* Is it known here that this member has called rg_finalize? */
 bool rg__inter_has_left(const rg__native *c, int member);
 
 /* exchange.c */
 void rg__exchange_begin(rg__native *c);
-/* Go on; OK: all blocks are here. */
+/* Continue the exchange; OK: all blocks are here. */
 rg_status rg__exchange_go_on(rg__native *c);
 /* Has everything in the store been sent? A frame of an operation that differed
  * may still be on its way. */
 bool rg__exchange_is_free(const rg__native *c);
-/* My rail's next frame from there that is not of an operation that differed. */
+/* The next frame on a link, without those of operations that differed. */
 const rg__frame *rg__exchange_head(rg__native *c, rg__link *link);
 /* Are data added up on their way? Then my host's are the sum of all. */
 bool rg__exchange_adds(const rg__native *c);
 /* Copy the descriptors of all members into inter->descriptor. */
 void rg__exchange_collect(rg__native *c);
-/* A host's data; NULL: not the bytes that its descriptors announce. */
+/* A host's data; NULL: not as long as its descriptors announce. */
 const char *rg__exchange_data(const rg__native *c, int host);
 
 /* payload.c */
 rg__size_class rg__payload_class(const rg__native *c);
 uint32_t rg__payload_bytes(const rg__native *c, int host); /* in its block */
-void rg__payload_fill(const rg__native *c, char *data);    /* my host's */
+void rg__payload_fill(const rg__native *c, char *data);    /* my host's data */
 void rg__payload_publish(rg__native *c);
 /* Medium: the part of a slot that a rail computes. */
 void rg__payload_slice(const rg__native *c, int rail, size_t *begin_p,
                        size_t *end_p);
 
 /* verdict.c */
-/* These advance an operation until its verdict is there, and then set its next
- * function: for rail 0, for the other rails, for all other members. */
+/* Advance an operation until its verdict is there, then set its next function:
+ * for rail 0, for the other rails, and for all other members. */
 rg_status rg__verdict_find(rg__native *c);
 rg_status rg__verdict_find_beside(rg__native *c);
 rg_status rg__verdict_await(rg__native *c);
@@ -151,7 +151,7 @@ char *rg__step_slices(const rg__native *c, int rail, uint32_t step, int host);
 
 /* ring.c */
 void rg__ring_begin(rg__native *c);
-/* Send and receive what is possible, and post what has crossed. */
+/* Send and receive what is possible, and post the steps that have crossed. */
 void rg__ring_turn(rg__native *c);
 
 #endif

@@ -22,11 +22,11 @@
 struct rg__pairs {
     rg__pair *pair; /* owned */
     int count, room;
-    int first;      /* those before it are done */
-    uint32_t round; /* of the comm's life */
+    int first;      /* pairs before it are done */
+    uint32_t round; /* counted over the comm's life */
     bool is_running;
     bool may_begin; /* nothing old is left on the links */
-    size_t moved;   /* bytes, in this call */
+    size_t moved;   /* bytes moved in this call */
 };
 
 static bool is_done(const rg__pair *p)
@@ -36,7 +36,7 @@ static bool is_done(const rg__pair *p)
 
 /* ------------------------------------------------------------------ sending */
 
-/* Bytes that the kernel has, those of the frame under way as well. */
+/* Bytes handed to the kernel, including those of the frame under way. */
 static uint64_t handed_over(const rg__pair *p)
 {
     const rg__link *l = p->link;
@@ -72,7 +72,7 @@ static bool send_some(rg__native *c, rg__pair *p)
 
 /* ---------------------------------------------------------------- receiving */
 
-/* What is wrong with a frame of which nothing has been read; NULL: nothing. */
+/* What is wrong with a frame of unread body; NULL: nothing. */
 static const char *fault_of(const rg__native *c, const rg__pair *p,
                             const rg__frame *head)
 {

@@ -5,8 +5,8 @@
 #include "sdk/base/copy.h"
 #include "sdk/transport/reduce.h"
 
-/* Of a member's small data. Alone on its host, it needs no slot for them, and
- * reads them where they are. */
+/* The most bytes of small data that a member may have. A member that is alone
+ * on its host needs no slot: its data are read where they are. */
 static uint64_t slot_bytes(const rg__topology *s, bool is_sum)
 {
     return rg__topology_is_flat(s) && !is_sum ? SMALL_ALL : SMALL_BYTES;
@@ -66,7 +66,7 @@ uint32_t rg__payload_bytes(const rg__native *c, int host)
     return 0;
 }
 
-/* What other rails of this host need; my own slice I read where it is. */
+/* Publish what other rails here need; my own slice is read in place. */
 void rg__payload_publish(rg__native *c)
 {
     if (c->inter->size_class != MEDIUM)

@@ -34,7 +34,7 @@ static bool rails_posted(const rg__native *c, rg__flag which, uint32_t step)
     return true;
 }
 
-/* Is there room for the step: in the slot, or among those under way? */
+/* Is there room for the step, in the slot or among the steps under way? */
 static bool is_free(const rg__native *c, uint32_t step)
 {
     const rg__pipeline *x = &c->inter->pipeline;
@@ -56,7 +56,7 @@ static void finish_ready(rg__native *c)
     c->base.moves++;
 }
 
-/* Others may still read my memory. */
+/* In place, wait until no member here reads my memory any more. */
 static rg_status end(const rg__native *c)
 {
     return c->inter->pipeline.is_zero_copy &&
@@ -79,7 +79,7 @@ static rg_status finish_done(rg__native *c)
     return RG_IN_PROGRESS;
 }
 
-/* Copy a step from where the rails have it. */
+/* Copy a step out of the rails' memory. */
 static void copy_slices_out(rg__native *c)
 {
     const uint32_t step = c->done + 1;
@@ -119,7 +119,7 @@ static void add_up(const rg__native *c, uint32_t step, size_t at, size_t bytes,
                 -c->set_n);
 }
 
-/* In place, my own send must not change before its turn. */
+/* In place, my own send must not change before it is added. */
 static void reduce_block(const rg__native *c, uint32_t step, size_t at,
                          size_t bytes)
 {
@@ -211,7 +211,7 @@ static void copy_all_in(rg__native *c, const void *data)
     rg__shm_finish_in(c);
 }
 
-/* On the root's host: is the step where it is read? */
+/* On the root's host: has the root provided the step? */
 static bool is_given(const rg__native *c, uint32_t step)
 {
     return c->inter->pipeline.is_zero_copy ||
@@ -227,7 +227,7 @@ static bool may_send_on(const rg__native *c)
     return c->root >= 0 ? is_given(c, step) : is_free(c, step);
 }
 
-/* A rail needs the root's data until they have crossed. */
+/* A rail still needs the root's data until they have crossed. */
 static rg_status copy_from_root(rg__native *c)
 {
     const uint32_t step = c->done + 1;
@@ -274,8 +274,8 @@ static rg_status pipeline_broadcast(rg__native *c)
 
 /* --------------------------------------------------------------- allgather */
 
-/* My rail's slices of this host's members, as they cross. If all members are
- * alone, they cross from and to where the result is. */
+/* Collect my rail's slices of this host's members, as they cross. If all
+ * members are alone, data cross from and to the result itself. */
 static void pack(rg__native *c)
 {
     const uint32_t step = c->inter->pipeline.ready + 1;
@@ -307,7 +307,7 @@ static void copy_slices_of(const rg__native *c, uint32_t step, int host, int i,
     }
 }
 
-/* One host's members' data of a step; true when the step is complete. */
+/* Copy a step's data of one host's members; true: the step is complete. */
 static bool gather_host(rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
@@ -352,8 +352,8 @@ static size_t gather_step(const rg__topology *s)
     return (most > 0 ? most : 1) * RG__LINE;
 }
 
-/* No slot has to hold a step if each member is alone on its host. In a sum a
- * host sends a piece of it at a time, and small pieces cost turns. */
+/* If all members are alone, no slot has to hold a step. In a sum, a host sends
+ * a piece of the step at a time, and small pieces cost extra turns. */
 static size_t step_bytes(const rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
@@ -365,7 +365,7 @@ static size_t step_bytes(const rg__native *c)
     return STAGE_BYTES * (size_t)rg__least((unsigned)s->hosts, PIECES_MOST);
 }
 
-/* Are the data of this host where all members here can reach them? */
+/* Can all members on this host reach the data where they are? */
 static bool is_zero_copy(const rg__native *c)
 {
     if (c->coll.kind == RG__REDUCE)

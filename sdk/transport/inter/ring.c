@@ -25,7 +25,7 @@
 typedef struct piece {
     char *at;
     size_t bytes;
-    bool is_added; /* to what is there */
+    bool is_added; /* it is added to what is there */
 } piece;
 
 static piece my_slice(const rg__native *c, uint32_t step)
@@ -114,7 +114,7 @@ static bool send_some(rg__native *c)
 
 /* ---------------------------------------------------------------- receiving */
 
-/* What is wrong with a frame that is not ahead of us; NULL: nothing. */
+/* What is wrong with a frame; NULL: nothing, or its step is not ready. */
 static const char *fault_of(const rg__native *c, const rg__frame *head)
 {
     const rg__pipeline *x = &c->inter->pipeline;
@@ -132,7 +132,7 @@ static const char *fault_of(const rg__native *c, const rg__frame *head)
     return NULL;
 }
 
-/* In an allreduce two hosts add to what they send. */
+/* Two hosts add to what they send in an allreduce, once it has gone. */
 static bool may_take(const rg__native *c, uint32_t step)
 {
     const rg__step_parts *p = &c->inter->pipeline.part[step % STAGES];
@@ -151,8 +151,8 @@ static void add(const rg__native *c, const piece *in)
         rg__reduce(o->type, o->op, in->at, here, in->at, count);
 }
 
-/* The sum of all hosts is there; now it becomes the result, here alone: what
- * goes round then is finished. */
+/* The sum over all hosts is complete. It becomes the result here, and nowhere
+ * else: what goes round from here on is finished. */
 static void finish(const rg__native *c, const piece *sum)
 {
     const rg__coll *o = &c->coll;
@@ -181,7 +181,7 @@ static void take_part(rg__native *c, uint32_t step, const piece *in)
         finish(c, in);
 }
 
-/* Read on in a frame, and take it when it is complete. */
+/* Read more of a frame. */
 static bool read_part(rg__native *c, const rg__frame *head)
 {
     rg__pipeline *x = &c->inter->pipeline;
@@ -239,7 +239,7 @@ static bool has_crossed(const rg__pipeline *x, uint32_t step)
            (!x->receives || p->received == x->parts);
 }
 
-/* Staged, a sum was made in my user's memory, and the others here look for it
+/* Staged sums are made in my user's memory, but the others here look for them
  * in my slot. */
 static void show(const rg__native *c, uint32_t step)
 {
@@ -278,7 +278,7 @@ void rg__ring_turn(rg__native *c)
     }
 }
 
-/* A broadcast's begins with the root's host, a reduce's ends there. */
+/* A broadcast begins at the root's host, and a reduce ends there. */
 static void begin_chain(rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;

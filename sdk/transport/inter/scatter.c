@@ -18,20 +18,20 @@
 #include "sdk/transport/shm/pairwise.h"
 
 #define SCRATCH_BYTES ((uint64_t)8 << 20)
-#define LEAST_BYTES   ((uint64_t)16 << 10) /* of a chunk of a part */
+#define LEAST_BYTES   ((uint64_t)16 << 10) /* smallest chunk of a part */
 #define MOST_BYTES    ((uint64_t)512 << 10)
-#define AHEAD         2u /* chunks in scratch memory */
+#define AHEAD         2u /* chunks in scratch memory at a time */
 
 struct rg__scatter {
-    uint64_t *begin;   /* of each part, and the end of the last; owned */
-    int *slot_begin;   /* by host: the first sum for it; hosts + 1; owned */
-    uint64_t *counts;  /* of what members here sum up, then places; owned */
-    uint64_t most;     /* elements of a part in a chunk */
-    size_t slot_bytes; /* of them */
+    uint64_t *begin;   /* begin of each part, and the last end; owned */
+    int *slot_begin;   /* by host: its first slot for sums; hosts + 1; owned */
+    uint64_t *counts;  /* what each member here sums, then places; owned */
+    uint64_t most;     /* most elements of a part in a chunk */
+    size_t slot_bytes; /* bytes of a slot */
     uint32_t chunks, summed, sent, received, added;
-    int host, first;   /* the next sums of chunk `summed`: for that host, from
-                         that member of it on */
-    uint64_t added_at; /* elements, in chunk `added` */
+    int host, first;   /* the next sums of chunk `summed` are for this host,
+                          from this member on */
+    uint64_t added_at; /* elements done in chunk `added` */
 };
 
 static const rg__topology *topology(const rg__native *c)
@@ -55,21 +55,21 @@ static char *slot(const rg__native *c, uint32_t chunk, int i)
            (chunk % AHEAD * each + (size_t)i) * x->slot_bytes;
 }
 
-/* The sum of this host for the k-th member of a host, if I make it. */
+/* The slot of this host's sum for a host's k-th member, if I make it. */
 static char *sum_slot(const rg__native *c, uint32_t chunk, int host, int k)
 {
     const rg__scatter *x = c->schedule->scatter;
     return slot(c, chunk, x->slot_begin[host] + k / c->n);
 }
 
-/* What comes from a host. */
+/* The slot for the sum that comes from a host. */
 static char *arrival_slot(const rg__native *c, uint32_t chunk, int host)
 {
     const rg__scatter *x = c->schedule->scatter;
     return slot(c, chunk, x->slot_begin[topology(c)->hosts] + host);
 }
 
-/* Where a chunk of rank r's part begins in what is sent; its elements. */
+/* Where a chunk of rank r's part begins in send; its elements. */
 static uint64_t chunk_begin(const rg__native *c, uint32_t chunk, int r)
 {
     const rg__scatter *x = c->schedule->scatter;
@@ -84,7 +84,7 @@ static uint64_t chunk_count(const rg__native *c, uint32_t chunk, int r)
 
 /* ---------------------------------------------------------------------- sum */
 
-/* Alone on its host, a member sends from where its data lie. */
+/* A member that is alone on its host sends its data from where they are. */
 static bool is_sent_as_it_is(const rg__native *c, int host)
 {
     const rg__coll *o = &c->user;
@@ -114,7 +114,7 @@ static void sum_alone(rg__native *c, int host, int k)
     c->base.moves++;
 }
 
-/* Each member here makes one of the sums for the members k .. of a host. */
+/* The members here make one sum each, for the members of a host from k on. */
 static rg_status sum_together(rg__native *c, int host, int k)
 {
     rg__scatter *x = c->schedule->scatter;
@@ -164,8 +164,8 @@ static rg_status sum_next(rg__native *c)
 
 /* --------------------------------------------------------------------- send */
 
-/* With the members of a host: what I have summed for them, and my part from
- * that one of them which sums it. */
+/* Exchange with a host: its members get what I have summed for them, and one of
+ * them sends the sum that it has made for me. */
 static rg_status pair_with_host(rg__native *c, uint32_t chunk, int host)
 {
     const rg__topology *s = topology(c);
@@ -254,7 +254,7 @@ static rg_status reserve(rg__native *c)
     return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
 }
 
-/* Where the parts are; returns the elements of the longest. */
+/* Find where each part begins; returns the elements of the longest part. */
 static uint64_t find_parts(const rg__native *c)
 {
     rg__scatter *x = c->schedule->scatter;
@@ -267,7 +267,7 @@ static uint64_t find_parts(const rg__native *c)
     return longest;
 }
 
-/* The slots that I need; returns as many as any member does. */
+/* Assign slots for my sums; returns the most slots that any member needs. */
 static int find_slots(const rg__native *c)
 {
     const rg__topology *s = topology(c);

@@ -26,7 +26,7 @@
 #include "sdk/transport/shm/pairwise.h"
 
 #define CHUNK_BYTES ((uint64_t)8 << 20)
-#define SUM_BYTES   ((uint64_t)64 << 10) /* at once, by all */
+#define SUM_BYTES   ((uint64_t)64 << 10) /* most at once, by all */
 
 bool rg__schedule_has(rg__kind kind)
 {
@@ -61,7 +61,7 @@ static rg_status begin_any(rg__native *c, const rg__coll *part, bool is_local)
     return RG_IN_PROGRESS;
 }
 
-/* What is to be done next. */
+/* Set what is to be done next. */
 static rg_status begin_part(rg__native *c, const rg__coll *part)
 {
     return begin_any(c, part, false);
@@ -200,7 +200,7 @@ static rg_status reduce_at_once(rg__native *c)
     return begin_part(c, &part);
 }
 
-/* The whole, as it was started. */
+/* The whole operation runs as it was started. */
 static rg_status reduce_in_steps(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
@@ -234,7 +234,7 @@ static char *place_of(const rg__native *c, int from)
            rg__pairwise_recv_at(&c->user, c->set_rank, from) * element(c);
 }
 
-/* Streams are padded to the longest. */
+/* All streams are padded to the longest one. */
 static rg_status exchange_at_once(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
@@ -298,7 +298,7 @@ static rg_status send_part(rg__native *c)
 
 /* --------------------------------------------------------- straight to each */
 
-/* What the user's operation moves between me and a member. */
+/* What the user's operation moves between this rank and a member. */
 static rg__pair pair_with(const rg__native *c, int m)
 {
     rg__pair p = {.member = m,
@@ -323,7 +323,7 @@ static rg_status begin_pairs(rg__native *c)
     return st;
 }
 
-/* The same between members of this host, as an operation of theirs. */
+/* Members on this host exchange their parts in an operation of their own. */
 static rg_status exchange_here(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
@@ -371,7 +371,7 @@ static rg_status exchange(rg__native *c)
     return st == RG_OK && rg__pairs_is_running(c) ? RG_IN_PROGRESS : st;
 }
 
-/* A piece of what I send to myself; OK: it is all there. */
+/* Copy a piece of what I send to myself; OK: all of it is copied. */
 static rg_status copy_own(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
@@ -409,7 +409,7 @@ static bool is_at_once(const rg__native *c)
            c->schedule->longest <= SMALL_ALL / n;
 }
 
-/* A large sum would be too much for its root's connection. */
+/* A large sum would overload its root's connection. */
 static bool is_in_steps(const rg__native *c)
 {
     return c->user.kind == RG__REDUCE &&
@@ -417,14 +417,14 @@ static bool is_in_steps(const rg__native *c)
             c->user.count * element(c) > MEDIUM_BYTES);
 }
 
-/* Do data travel without descriptors? */
+/* Do the data travel outside of parts, and so without descriptors? */
 static bool goes_straight(const rg__native *c)
 {
     return !is_in_steps(c) && !is_one_for_all(c);
 }
 
-/* Every member makes one operation at least that crosses hosts, so that all are
- * compared; uneven counts have crossed already. */
+/* At least one part crosses hosts, so that all descriptors are compared; uneven
+ * counts have crossed already. */
 static void choose(rg__native *c)
 {
     if (rg__pairwise_has(c->user.kind))
@@ -436,7 +436,7 @@ static void choose(rg__native *c)
         go_to(c, goes_straight(c) && !is_compared ? COMPARE : PARTS);
 }
 
-/* My own counts as the others have received them. */
+/* Did the others receive my own counts unchanged? */
 static bool is_my_row_whole(const rg__native *c)
 {
     const uint64_t *all = c->schedule->counts;

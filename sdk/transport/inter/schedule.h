@@ -1,4 +1,4 @@
-/* Operations over several hosts that are made of others (schedule.c). */
+/* Operations over several hosts that run in parts (schedule.c). */
 #ifndef RG_INTER_SCHEDULE_H
 #define RG_INTER_SCHEDULE_H
 
@@ -6,7 +6,7 @@
 
 bool rg__schedule_has(rg__kind kind);
 
-/* Of a comm that has composed before: is it composing now? */
+/* For a comm that has a schedule: is one under way now? */
 bool rg__schedule_is_under_way(const rg__native *c);
 static inline bool rg__schedule_is_running(const rg__native *c)
 {
@@ -15,15 +15,15 @@ static inline bool rg__schedule_is_running(const rg__native *c)
 
 /* Begin c->user. */
 rg_status rg__schedule_begin(rg__native *c);
-/* Move what travels beside the parts. */
+/* Move data that travel beside the parts. */
 void rg__schedule_turn(rg__native *c);
-/* No part is in flight, or one has ended well: OK at the end, IN_PROGRESS while
- * there is more. */
+/* Called when no part is in flight, or one has ended well. OK: this was the
+ * last one; IN_PROGRESS: there is more. */
 rg_status rg__schedule_next(rg__native *c);
-/* The part that is to be begun now, by the members of this host alone or by
- * all, and its number, from 1; 0: there is none. */
+/* The part to begin now, and its number, from 1; 0: there is none. *is_local_p:
+ * only the members on this host run it. */
 uint64_t rg__schedule_take(rg__native *c, rg__coll *part, bool *is_local_p);
-/* Whatever its outcome. */
+/* End the schedule, whatever its outcome. */
 void rg__schedule_end(rg__native *c);
 void rg__schedule_free(rg__native *c);
 

@@ -5,7 +5,7 @@
 #include "sdk/transport/inter/pairs.h"
 
 typedef enum rg__phase {
-    COUNTS, /* of all members are gathered */
+    COUNTS, /* the counts of all members are gathered */
     AT_ONCE,
     COMPARE, /* descriptors alone */
     PARTS,
@@ -19,14 +19,14 @@ struct rg__schedule {
     bool is_running;
     rg__phase phase;
     uint64_t part;    /* parts made so far */
-    rg__coll coll;    /* the last of them: */
-    bool is_local;    /* of this host's members alone */
-    bool is_taken;    /* in flight, or it was */
-    bool has_pairs;   /* their round has begun */
-    int from;         /* of the present one */
-    uint64_t at;      /* elements of it that are done */
-    uint64_t longest; /* stream, in bytes */
-    uint64_t *counts; /* of all members, then mine; owned, as what follows */
+    rg__coll coll;    /* the newest of them */
+    bool is_local;    /* it runs among this host's members only */
+    bool is_taken;    /* it has been started */
+    bool has_pairs;   /* the round of pairs has begun */
+    int from;         /* the member whose data are broadcast */
+    uint64_t at;      /* elements of its data that are done */
+    uint64_t longest; /* longest stream, in bytes */
+    uint64_t *counts; /* of all members, then mine; owned, like the next two */
     uint64_t *local;  /* counts and places among this host's members */
     char *scratch;
     uint64_t room;
@@ -35,10 +35,10 @@ struct rg__schedule {
 
 /* Scratch memory of so many bytes, of which nothing is kept. */
 rg_status rg__schedule_room(rg__native *c, uint64_t bytes);
-/* A part for the members of this host. Returns IN_PROGRESS. */
+/* Begin a part among the members of this host. Returns IN_PROGRESS. */
 rg_status rg__schedule_begin_local(rg__native *c, const rg__coll *part);
 
-/* Of a reduce_scatter: rank r's part of what is sent, in elements. */
+/* Rank r's part of the data that a reduce_scatter sends, in elements. */
 uint64_t rg__schedule_part_count(const rg__native *c, int r);
 uint64_t rg__schedule_part_begin(const rg__native *c, int r);
 

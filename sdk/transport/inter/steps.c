@@ -14,7 +14,7 @@ size_t rg__step_bytes(const rg__native *c, uint32_t step)
     return left < most ? (size_t)left : most;
 }
 
-/* A rail makes its sums in its own user's memory. */
+/* In a staged allreduce a rail sums in its own user's memory. */
 char *rg__step_data(const rg__native *c, int rail, uint32_t step)
 {
     if (c->coll.kind == RG__ALLREDUCE && rail == c->rank &&

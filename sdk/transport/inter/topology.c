@@ -12,7 +12,7 @@ void rg__topology_clear(rg__topology *s)
     *s = (rg__topology){0};
 }
 
-/* The set's hosts get numbers as they come; first[h] is a member there. */
+/* Number the hosts by their first members; first[h] is host h's. */
 static void number_hosts(rg__topology *s, const int *ranks,
                          const uint32_t *host, int *first)
 {

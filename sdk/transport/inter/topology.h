@@ -9,7 +9,7 @@
 
 typedef struct rg__topology {
     int n, hosts, rails;
-    int host;     /* mine */
+    int host;     /* index of my host */
     int *host_of; /* by set rank */
     int *at;      /* set ranks, host by host */
     int *begin;   /* hosts + 1: where each host begins in `at` */
@@ -37,7 +37,7 @@ static inline bool rg__topology_is_flat(const rg__topology *s)
     return s->n == s->hosts;
 }
 
-/* The host that is d places after `host`. */
+/* The host that is d places after `host`, in a circle. */
 static inline int rg__topology_after(const rg__topology *s, int host, int d)
 {
     return (int)(((int64_t)host + d + s->hosts) % s->hosts);

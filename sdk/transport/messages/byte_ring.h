@@ -13,7 +13,7 @@
 #include "sdk/transport/messages/messages.h"
 
 typedef struct rg__byte_ring {
-    _Alignas(128) _Atomic uint64_t written; /* ever */
+    _Alignas(128) _Atomic uint64_t written; /* bytes, ever */
     _Alignas(128) _Atomic uint64_t read;
     _Alignas(128) char data[RG__LANE_BYTES];
 } rg__byte_ring;

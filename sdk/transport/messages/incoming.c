@@ -31,7 +31,7 @@ static rg__message *find_receive(const rg__lane *lane,
     return NULL;
 }
 
-/* Notes what is wrong with it. */
+/* Does a message fit its receive? If not, the reason is noted. */
 static bool fits(rg__message *m, const rg__message_head *head)
 {
     char why[160];
@@ -48,7 +48,7 @@ static bool fits(rg__message *m, const rg__message_head *head)
     return false;
 }
 
-/* A message that was offered is for m, which is in no queue. */
+/* An offered message is for m, which is in no queue. */
 static void accept_offer(rg__lane *lane, rg__message *m,
                          const rg__message_head *head)
 {
@@ -84,7 +84,7 @@ static void remove_arrival(rg__lane *lane, rg__arrival *a)
     free(a);
 }
 
-/* All of an eager message is here. */
+/* Hand over an eager message that is here as a whole. */
 static void deliver(rg__messages *all, rg__lane *lane, rg__arrival *a,
                     rg__message *m)
 {
@@ -162,7 +162,7 @@ static void expect_body(rg__lane *lane, rg__message *m, rg__arrival *a,
     lane->in.left = lane->in.head.bytes;
 }
 
-/* false: there is no memory for it yet. */
+/* false: there is no memory for it now; try again. */
 static bool on_eager(rg__lane *lane)
 {
     const rg__message_head *head = &lane->in.head;
@@ -239,7 +239,7 @@ static void on_credit(rg__lane *lane)
     lane->window_used -= bytes < lane->window_used ? bytes : lane->window_used;
 }
 
-/* false: later. */
+/* false: try again later. */
 static bool on_head(rg__messages *all, rg__lane *lane)
 {
     switch (lane->in.head.kind) {

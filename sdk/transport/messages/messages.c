@@ -215,7 +215,7 @@ static void end_all(rg__messages *all, rg__lane *lane)
             rg__message_end(all, lane, m, RG_ERR_PEER_LOST, lane->why);
 }
 
-/* Out of its queue; what the peer knows of it is taken back. */
+/* Take a message out of its queue, and tell a peer that knows of it. */
 static void take_back(rg__lane *lane, rg__message *m)
 {
     switch (m->state) {
@@ -247,13 +247,13 @@ void rg__message_drop(rg__messages *all, rg__message *m)
         rg__message_free(m);
         return;
     }
-    list(all, lane); /* until the peer knows */
+    list(all, lane); /* until the peer has been told */
     m->is_dropped = true;
     m->letter.data = NULL;
     count_out(all, lane);
     rg__outgoing_let_go(lane, m);
     const bool is_to_come =
-        m->state == RECEIVING || m->state == ACCEPTING; /* its data are */
+        m->state == RECEIVING || m->state == ACCEPTING; /* its data are due */
     take_back(lane, m);
     if (!is_to_come)
         rg__message_free(m);
@@ -261,7 +261,7 @@ void rg__message_drop(rg__messages *all, rg__message *m)
 
 /* -------------------------------------------------------------------- turns */
 
-/* Of messages in flight, or of those that were given up. */
+/* Has the lane work, for messages in flight or for those that were given up? */
 static bool has_work(const rg__lane *lane)
 {
     return lane->in_flight > 0 ||

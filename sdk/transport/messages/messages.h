@@ -30,65 +30,65 @@ typedef struct rg__letter {
     bool is_send;
     int peer;       /* rank in the world */
     uint32_t set;   /* its id */
-    uint64_t tag;   /* peer, set and tag match */
-    rg_type type;   /* of the elements; the same on both sides */
-    uint64_t bytes; /* sent; or that there is room for */
-    char *data;     /* a send only reads it */
-    void *owner;    /* the caller's */
+    uint64_t tag;   /* a message matches by peer, set and tag */
+    rg_type type;   /* type of the elements; the same on both sides */
+    uint64_t bytes; /* bytes to send; or room for so many */
+    char *data;     /* only read in a send */
+    void *owner;    /* the caller's own */
 } rg__letter;
 
-/* What has become of it; why: a sentence, owned by the message, or NULL. */
+/* The outcome of a message; why: a sentence, owned by the message, or NULL. */
 typedef struct rg__outcome {
     void *owner;
     rg_status st;
-    uint64_t bytes; /* that have come */
+    uint64_t bytes; /* received bytes */
     const char *why;
 } rg__outcome;
 
-/* How bytes go to and come from a rank of the world. put and get move at most n
- * bytes and return how many; what put has not taken comes again first in its
- * next call for that rank, in the same memory. */
+/* How bytes travel to and from a rank of the world. put and get move at most n
+ * bytes and return how many. Bytes that put has not taken come first in its
+ * next call for that rank, at the same address. */
 typedef struct rg__lane_fns {
     size_t (*put)(void *arg, int rank, const char *from, size_t n);
     size_t (*get)(void *arg, int rank, char *to, size_t n);
-    /* Something was put or got: wake the other side. NULL: it wakes up. */
+    /* Something was put or got: wake the other side. NULL: not needed. */
     void (*ring)(void *arg, int rank);
-    /* So many bytes that put has taken need no more turns of this process: a
-       message ends when all of it is among them. NULL: what put has taken. */
+    /* How many bytes that put has taken need no more work here: a message ends
+     * when all of it is among them. NULL: whatever put has taken. */
     uint64_t (*settled)(void *arg, int rank);
-    /* Before a turn, while `waiting` messages are in flight, and once when they
-       no longer are. NULL: nothing is to be done. */
+    /* Called before each turn while `waiting` messages are in flight, and once
+     * when none is left. NULL: nothing to do. */
     void (*turn)(void *arg, int waiting);
 } rg__lane_fns;
 
-/* For a world of that size; arg is the lanes'. */
+/* For a world of that size; arg is passed to the lane functions. */
 RG_INNER rg_status rg__messages_create(int size, const rg__lane_fns *fns,
                                        void *arg, rg__messages **messages_p);
 RG_INNER void rg__messages_destroy(rg__messages *messages); /* NULL allowed */
 
-/* Start one. */
+/* Start a message. */
 rg_status rg__messages_post(rg__messages *messages, const rg__letter *letter,
                             rg__message **message_p);
-/* Its caller gave it up: its data are not touched any more. A peer that has
- * part of it, or its offer, is told. */
+/* The caller gives a message up: its data are not touched any more. If the peer
+ * has part of it, or its offer, the peer is told. */
 void rg__message_drop(rg__messages *messages, rg__message *message);
 
-/* No byte comes from that rank or goes there any more: its messages end with
- * ERR_PEER_LOST. Lanes may call it in put, get and settled. */
+/* Nothing can be sent to that rank or received from it any more: its messages
+ * end with ERR_PEER_LOST. Lanes may call this in put, get and settled. */
 RG_INNER void rg__messages_fail(rg__messages *messages, int rank,
                                 const char *why);
 
-/* A turn for all: true if anything has moved. */
+/* Advance all messages; true: something has moved. */
 bool rg__messages_carry(rg__messages *messages);
-/* One that has ended, until there is none: NULL. */
+/* The next message that has ended; NULL: there is none. */
 rg__message *rg__messages_take(rg__messages *messages);
 rg__outcome rg__message_outcome(const rg__message *message);
 void rg__message_free(rg__message *message);
 
-/* A set was opened here; and was given back: messages to it that were not
- * received are dropped, also those that are still to come. Of the sets that
- * share a place (id % RG__SETS_MAX) one is open at a time, and the next one has
- * a higher id. */
+/* A set was opened here; a set was given back here: messages to it that were
+ * not received are dropped, and so are those that are still to come. Of the
+ * sets that share a place (id % RG__SETS_MAX) only one is open at a time, and
+ * each has a higher id than the one before. */
 void rg__messages_remember(rg__messages *messages, uint32_t set);
 void rg__messages_forget(rg__messages *messages, uint32_t set);
 

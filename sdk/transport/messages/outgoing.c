@@ -7,7 +7,7 @@
 
 #include "sdk/transport/messages/messages_parts.h"
 
-#define CREDIT_BYTES (RG__MESSAGE_WINDOW / 4) /* are worth a frame */
+#define CREDIT_BYTES (RG__MESSAGE_WINDOW / 4) /* so many are worth a frame */
 
 static uint64_t cost_of(uint64_t bytes)
 {
@@ -43,7 +43,7 @@ static void send_credit(rg__lane *lane)
     lane->owed = 0;
 }
 
-/* One that is refused, or empty, ends with its answer. */
+/* A receive that is refused, or empty, ends with its answer. */
 static void send_accept(rg__lane *lane)
 {
     rg__message *m = rg__queue_pop(&lane->accepting);
@@ -122,7 +122,7 @@ static void settle_later(rg__lane *lane, rg__message *m)
     rg__queue_add(&lane->settling, m);
 }
 
-/* The frame is out. */
+/* The frame has been sent. */
 static void end_frame(rg__messages *all, rg__lane *lane)
 {
     rg__message *m = lane->out.message;
@@ -198,7 +198,7 @@ void rg__outgoing_accepted(rg__messages *all, rg__lane *lane,
 {
     rg__message *m = rg__queue_find(&lane->offered, head->id);
     if (m == NULL)
-        return; /* it was withdrawn meanwhile */
+        return; /* the send was withdrawn meanwhile */
     rg__queue_remove(&lane->offered, m);
     if (head->bytes == 0) {
         rg__message_end(all, lane, m, RG_OK, NULL);

@@ -20,13 +20,13 @@ static void lane_ring(void *arg, int rank)
     const rg__shared *sh = arg;
     if (!is_near(sh, rank))
         return;
-    atomic_thread_fence(memory_order_seq_cst); /* of what was moved */
+    atomic_thread_fence(memory_order_seq_cst); /* bytes first, then the bell */
     rg__bell_ring_for(&rg__shm_bell_line(sh, rank)->bell, UINT32_MAX);
 }
 
 /* ----------------------------------------------------------- between hosts */
 
-/* Bytes of the frame's body that went out. */
+/* Bytes of the frame's body that have been sent. */
 static size_t body_sent(const rg__link *l)
 {
     return l->out_at <= sizeof l->out ? 0 : l->out_at - sizeof l->out;

@@ -10,7 +10,7 @@
 
 #include "sdk/base/fail.h"
 
-/* Zero copy pays from here on; below, the small slots are as fast. */
+/* From this size on zero copy pays; below it, the small slots are as fast. */
 #define ZERO_COPY_MIN ((uint64_t)2 << 10)
 
 /* The caller is about to sleep on the bell. */
@@ -83,7 +83,7 @@ static int local_root(const rg__native *c)
     return -1;
 }
 
-/* Of what one member gives. */
+/* The bytes that one member contributes. */
 static uint64_t bytes_of(const rg__native *c)
 {
     const rg__coll *o = &c->coll;
@@ -115,8 +115,8 @@ static void post_descriptor(rg__native *c, uint64_t index)
     rg__shm_ring(c);
 }
 
-/* Post the descriptor of an operation; index: of the part of c->user, from 1.
- */
+/* Begin an operation by posting its descriptor; index: which part of c->user it
+ * is, from 1. */
 static void begin(rg__native *c, const rg__coll *coll, uint64_t index)
 {
     c->coll = *coll;
@@ -254,8 +254,8 @@ static int set_rank_of(const rg__native *c, int m)
                                                   c->inter->topology.host, m);
 }
 
-/* Members that have not posted yet, or whose memory has not arrived here; if
- * there are none, those that are behind this one. */
+/* Members here that have not posted, whose memory has not arrived, or that are
+ * a step behind; if there are none, members on other hosts. */
 static int native_awaited(rg__comm *base, int *ranks, int room)
 {
     const rg__native *c = (rg__native *)base;
@@ -284,7 +284,7 @@ static void native_goodbye(rg__comm *base)
         sh->net->is_ending = true; /* closing the links says so */
 }
 
-/* Another process may have overwritten it. */
+/* The value may be garbage: any process can overwrite it. */
 static rg__gone gone_of(const rg__native *c, int world_rank)
 {
     const uint32_t how =
@@ -294,8 +294,8 @@ static rg__gone gone_of(const rg__native *c, int world_rank)
                               : RG__IS_HERE;
 }
 
-/* For a rank of another host: only if it is connected with this one, and its
- * BYE has been read. */
+/* For a rank on another host, this is known only if it is connected with this
+ * one and its BYE has been read. */
 static rg__gone native_gone(rg__comm *base, int rank)
 {
     const rg__native *c = (rg__native *)base;
@@ -308,7 +308,7 @@ static rg__gone native_gone(rg__comm *base, int rank)
                : RG__IS_HERE;
 }
 
-/* Only of a rank of this host. */
+/* Ranks of other hosts are not noted here. */
 static void native_lost(rg__comm *world, int rank)
 {
     const rg__shared *sh = ((rg__native *)world)->shared;

@@ -5,7 +5,7 @@
 
 #include "sdk/transport/shm/shm_comm.h"
 
-/* open.c: of the world; of a set of it. */
+/* open.c: the world's comm, and the comm of a set. */
 rg_status rg__native_open(const rg__boot *boot, rg__comm **comm_p);
 rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
                            uint32_t id, rg__comm **comm_p);
@@ -15,8 +15,8 @@ bool rg__native_is_vacant(rg__comm *world, uint32_t place);
 
 /* message_lanes.c */
 rg_status rg__native_open_lanes(rg__shared *sh);
-/* Has that rank of another host, which has sent messages, called rg_finalize?
- */
+/* Has that rank of another host called rg_finalize? Known only if it has sent
+ * messages. */
 bool rg__native_lane_has_left(const rg__shared *sh, int rank);
 
 #endif

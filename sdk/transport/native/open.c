@@ -106,7 +106,7 @@ static rg_status map(const rg__shared *sh, int fd, uint64_t place,
     return RG_OK;
 }
 
-/* The areas of other sets are mapped later on. */
+/* Maps the world's area only; sets map theirs when they open. */
 static rg_status map_shared(rg__shared *sh, int fd)
 {
     if (sh->sets > 1)
@@ -137,7 +137,7 @@ static _Atomic uint32_t *left_of(const rg__shared *sh, uint32_t place,
            (size_t)place * (size_t)sh->local_size + local_rank;
 }
 
-/* From now on this process reads nothing there. */
+/* Tell the others that this process no longer reads that area. */
 static void tell_left(const rg__shared *sh, uint32_t id)
 {
     atomic_store_explicit(left_of(sh, id % sh->sets, sh->local_rank[sh->rank]),
@@ -229,7 +229,7 @@ static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
     return RG_OK;
 }
 
-/* m: among the members on this host. */
+/* m counts the members on this host. */
 static void place_member(const rg__native *c, int m, int rank)
 {
     const rg__shared *sh = c->shared;
@@ -364,7 +364,7 @@ rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
     if (st == RG_OK)
         *comm_p = &c->base;
     else
-        tell_left(w->shared, id); /* others have opened it, and give it back */
+        tell_left(w->shared, id); /* others may have opened it, and wait */
     return st;
 }
 

@@ -11,7 +11,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define OPEN_NS   (10000 * RG__MS) /* for memory of a process that is gone */
+#define OPEN_NS   (10000 * RG__MS) /* for a dead process's memory to be free */
 #define OPEN_STEP (100 * RG__MS)
 #define IN_FLIGHT 64
 #define LIMIT_MS  10000
@@ -34,7 +34,7 @@ rg_status rg__device_use(rg__device *d)
     return check(d, rc, "the device's context can't be used");
 }
 
-/* The program's choice, or the slot's device. */
+/* Take the device that the program has chosen, else the slot's. */
 static rg_status choose(rg__device *d, int slot)
 {
     rg__cu_context now = NULL;
@@ -83,7 +83,7 @@ static int take_half(rg__device *d, int half)
     return rc;
 }
 
-/* The context, and the memory that Regroup itself needs. */
+/* Take the context, and the memory that Regroup itself needs. */
 static int take_memory(rg__device *d)
 {
     const size_t words =
@@ -173,7 +173,7 @@ static void *run_thread(void *arg)
     while (!atomic_load(&d->wants_stop)) {
         const rg__word bell = {&d->bell, atomic_load(&d->bell)};
         uint64_t wait = rg__lanes_step(d);
-        if (wait >= RG__DEVICE_IDLE_NS) { /* from now on a launch rings */
+        if (wait >= RG__DEVICE_IDLE_NS) { /* from now on launches ring */
             atomic_store(&d->is_idle, true);
             wait = rg__lanes_step(d);
         }
@@ -290,7 +290,7 @@ void rg__device_destroy(rg__device *d)
         rg__device_ring(d);
         pthread_join(d->thread, NULL);
     }
-    while (atomic_load(&d->waiters) != 0) /* they have been told to leave */
+    while (atomic_load(&d->waiters) != 0) /* they were told to leave */
         rg__sleep_ns(RG__MS);
     give_memory_back(d);
     rg__device_unref(d);
@@ -330,7 +330,7 @@ static int ask(const rg__device *d, const void *p, int attribute, void *value)
                                           (rg__cu_address)(uintptr_t)p);
 }
 
-/* Memory that the driver does not know at all is the CPU's. */
+/* Memory that the driver does not know is the CPU's. */
 rg_status rg__device_check_memory(rg__device *d, const void *p)
 {
     int ordinal = -1;
@@ -366,7 +366,7 @@ rg_status rg__device_drain(rg__device *d)
     return check_ruin(d, d->cuda.call.context_synchronize());
 }
 
-/* Then every call reports it, even for an idle stream. */
+/* After a fault every call reports it, even one for an idle stream. */
 rg_status rg__device_look_for_ruin(rg__device *d)
 {
     const int rc = d->cuda.call.stream_query(d->mover[0]);
@@ -419,7 +419,7 @@ rg_status rg__device_read(rg__device *d, const void *from, size_t bytes,
         if (st == RG_OK)
             st = fn(arg, d->half[i % 2], piece_of(bytes - i * RG__HALF_BYTES));
     }
-    if (st != RG_OK) /* nothing is under way into the ring any more */
+    if (st != RG_OK) /* so that nothing writes into the ring any more */
         for (unsigned half = 0; half < 2; half++)
             d->cuda.call.stream_synchronize(d->mover[half]);
     return st;
@@ -429,7 +429,7 @@ static rg_status write_piece(rg__device *d, char *to, const char *from,
                              size_t n)
 {
     const unsigned half = d->next_half;
-    const rg_status st = await_half(d, half); /* the last one from there */
+    const rg_status st = await_half(d, half); /* its last piece is written */
     if (st != RG_OK)
         return st;
     rg__copy(d->half[half], from, n);

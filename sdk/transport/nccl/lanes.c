@@ -73,7 +73,7 @@ void rg__device_card_make(rg__device *d, bool is_first, const char *host,
     rg__nccl_id mine = {{0}};
     int rc = rg__device_use(d) == RG_OK ? d->nccl.call.unique_id(&mine) : -1;
     if (rc == RG__NCCL_Success && rg__nccl_check_environment() != RG_OK)
-        rc = RG__NCCL_InvalidUsage; /* a file of NCCL's has set it */
+        rc = RG__NCCL_InvalidUsage; /* NCCL's own configuration has set it */
     memcpy(card->id, mine.bytes, sizeof card->id);
     if (rc == RG__NCCL_Success)
         return;
@@ -131,7 +131,7 @@ rg_status rg__device_cards_check(const rg__device_card *card, int n,
 
 /* --------------------------------------------------------------- connecting */
 
-/* Reported once, by the lane's opener. */
+/* The lane's opener reports this, once. */
 static void fail_lane(rg__device *d, rg__lane *lane, const char *doing, int rc)
 {
     const char *text = d->nccl.call.error_string(rc);
@@ -179,7 +179,7 @@ static int split(rg__device *d, rg__lane *lane)
                                    &config);
 }
 
-/* What the parent is doing: its own rendezvous, then the split. */
+/* Has the parent finished what it is doing, its rendezvous or the split? */
 static int ask(rg__device *d, rg__lane *lane)
 {
     int result = RG__NCCL_Success;
@@ -241,7 +241,7 @@ static void look_for_error(rg__device *d, rg__lane *lane)
     d->broken(d->arg, lane->generation, lane->why);
 }
 
-/* Others wait for this rank; it leaves them as soon as it looks. */
+/* Others wait for this rank, which must leave the generation. */
 static void look_for_ruin(rg__device *d, uint64_t generation)
 {
     char why[RG__TEXT_MAX];
@@ -413,8 +413,8 @@ static rg_status add_lane(rg__device *d, rg__lane *lane)
     return st;
 }
 
-/* Until it is connected as far as the device thread does it. A lane exists as
- * long as its generation is not closed. */
+/* Wait until the device thread has connected the lane as far as it does. A lane
+ * exists as long as its generation is not closed. */
 static rg__lane_state await_lane(rg__device *d, const rg__lane *lane,
                                  uint64_t generation, char why[RG__TEXT_MAX])
 {

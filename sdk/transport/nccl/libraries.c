@@ -11,7 +11,7 @@
 
 #define CUDA_NAME  "libcuda.so.1"
 #define NCCL_NAME  "libnccl.so.2"
-#define CUDA_LEAST 12000 /* a driver that has all calls of api.h */
+#define CUDA_LEAST 12000 /* the first driver that has all calls of api.h */
 #define NCCL_LEAST "2.22"
 
 /* ----------------------------------------------------------------- symbols */
@@ -21,7 +21,7 @@ typedef enum need { REQUIRED, OPTIONAL } need;
 typedef struct entry {
     const char *symbol;
     need need;
-    size_t offset; /* of its pointer in the table */
+    size_t offset; /* of the call's pointer in the table */
 } entry;
 
 static const entry cuda_calls[] = {

@@ -16,7 +16,7 @@
 
 typedef struct rg__cuda_library {
     rg__cuda call;
-    int version; /* of the driver: 13000 is 13.0 */
+    int version; /* the CUDA version of the driver: 13000 is 13.0 */
 } rg__cuda_library;
 
 typedef struct rg__nccl_library {
@@ -29,16 +29,16 @@ typedef struct rg__nccl_library {
  * here, or has no device; ERR_UNSUPPORTED: it lacks a call, or can't start. */
 rg_status rg__cuda_open(const char *name, rg__cuda_library *cuda_p);
 
-/* whose_memory.c: rg__device_owns asks this driver from now on. Is it memory of
- * one device alone? Managed memory moves between devices, and pinned memory
- * belongs to all. */
+/* whose_memory.c: rg__device_owns asks this driver from now on.
+ * rg__cuda_is_bound: does the memory belong to one device alone? Managed memory
+ * moves between devices, and pinned memory belongs to all. */
 void rg__cuda_note(const rg__cuda *call);
 typedef int (*rg__cuda_ask)(void *value, int attribute, rg__cu_address at);
 bool rg__cuda_is_bound(rg__cuda_ask ask, const void *p);
 
-/* Open NCCL: the library of that name, else one that the process has loaded,
- * else libnccl.so.2. ERR_NOT_FOUND: it is not here; ERR_UNSUPPORTED: it lacks a
- * call or is too old. */
+/* Open NCCL: the library of that name, else the one that the process has
+ * loaded, else libnccl.so.2. ERR_NOT_FOUND: there is none; ERR_UNSUPPORTED: it
+ * lacks a call or is too old. */
 rg_status rg__nccl_open(const char *name, rg__nccl_library *nccl_p);
 
 /* Refuse NCCL variables that no job can run with. ERR_INVALID names one. */

@@ -19,8 +19,8 @@
 
 typedef struct rg__device rg__device;
 
-/* The generation can't go on here, for this reason; called on any thread that
- * holds no lock of the device. */
+/* Called when the generation can't go on here, with the reason, on any thread
+ * that holds no lock of the device. */
 typedef void (*rg__device_broken_fn)(void *arg, uint64_t generation,
                                      const char *why);
 
@@ -29,7 +29,7 @@ typedef void (*rg__device_broken_fn)(void *arg, uint64_t generation,
 typedef void (*rg__device_look_fn)(void *arg, bool is_stalled);
 
 typedef struct rg__device_config {
-    rg_device_params params; /* defaults are filled in */
+    rg_device_params params; /* zeros are replaced by defaults */
     const char *cuda_lib, *nccl_lib;
     int slot;
     uint64_t stall_ms; /* longer operations are reported; 0: none */
@@ -44,7 +44,7 @@ rg_status rg__device_create(const rg__device_config *config,
 /* Wait for resources that must be given back, and give back the rest. Requests
  * may be waited for afterwards. NULL allowed. */
 void rg__device_destroy(rg__device *d);
-/* A request's; NULL allowed. */
+/* Count the references of requests; NULL allowed. */
 void rg__device_ref(rg__device *d);
 void rg__device_unref(rg__device *d);
 
@@ -95,29 +95,29 @@ rg_status rg__device_check(rg__device *d, uint64_t generation);
 
 /* What members tell each other before a lane is connected. */
 typedef struct rg__device_card {
-    int32_t st;      /* of the member that could not make its card */
-    int32_t version; /* of NCCL; 0: it has opened no device */
-    char host[64];   /* or its replacement: NCCL_HOSTID */
-    char bus[16];    /* of its device */
-    char why[128];   /* of st */
-    char id[128];    /* of the first member: the rendezvous */
+    int32_t st;      /* not OK: the member could not make its card */
+    int32_t version; /* NCCL's version; 0: the member has opened no device */
+    char host[64];   /* its host, or NCCL_HOSTID */
+    char bus[16];    /* PCI address of its device */
+    char why[128];   /* the reason for st */
+    char id[128];    /* the rendezvous, from the first member */
 } rg__device_card;
 
-/* is_first: make an id, too. d NULL: this worker has opened no device. */
+/* is_first: make an id, too. d NULL: this worker has no open device. */
 void rg__device_card_make(rg__device *d, bool is_first, const char *host,
                           rg__device_card *card);
 
 /* No member will connect there: end the threads that wait for them. */
 void rg__device_card_void(const rg__device_card *card);
 
-/* Do n cards fit together? The same answer on all members. name: of the set. */
+/* Do n cards fit together? All members get the same answer. name: the set's. */
 rg_status rg__device_cards_check(const rg__device_card *card, int n,
                                  const char *name);
 
 typedef struct rg__lane_config {
     uint32_t set; /* its id */
     uint64_t generation;
-    const char *name; /* of the set; copied */
+    const char *name; /* the set's; copied */
     int n, rank;
     const rg__device_card *first; /* the first member's; NULL where n is 1 */
 } rg__lane_config;
@@ -127,15 +127,15 @@ typedef struct rg__lane_config {
  * end because this lane can't be connected. */
 rg_status rg__lane_open(rg__device *d, const rg__lane_config *config);
 
-/* Has the set a lane in that generation? */
+/* Does the set have a lane in that generation? */
 bool rg__lane_is_open(rg__device *d, uint32_t set, uint64_t generation);
 
 /* --------------------------------------------------------------- operations */
 
-/* An operation that was launched. */
+/* A launched operation. */
 typedef struct rg__ticket {
     uint64_t generation;
-    uint32_t row, number; /* its word, and what that holds when it has ended */
+    uint32_t row, number; /* its word, and the number there when it has ended */
 } rg__ticket;
 
 typedef struct rg__launch {
@@ -155,42 +155,42 @@ rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
 
 /* What this member has started on a lane. Operations count from 1. */
 typedef struct rg__lane_account {
-    uint64_t key; /* of the lane: one on all its members, and never 0 */
+    uint64_t key; /* the lane's key: the same on all its members, never 0 */
     uint64_t started;
-    uint64_t kept; /* the oldest of them that is on record */
+    uint64_t kept; /* number of the oldest operation on record */
     uint32_t set;
     int32_t n, rank;
-    bool is_stalled; /* an operation was reported, since it takes long */
+    bool is_stalled; /* an operation was reported to take long */
 } rg__lane_account;
 
-/* Of the generation's lanes that have other members, at most room of them;
- * returns how many. */
+/* Fill in accounts of the generation's lanes that have other members, at most
+ * `room`; returns how many. */
 int rg__device_accounts(rg__device *d, uint64_t generation,
                         rg__lane_account *account, int room);
 
 /* What a member has started up to some operation. */
 typedef struct rg__history {
     uint64_t hash;    /* equal on all members that have started the same */
-    uint64_t balance; /* adds up to 0 over the members if each expects what the
-                       * others send to it */
+    uint64_t balance; /* the sum over the members is 0 if each expects what
+                         the others send to it */
 } rg__history;
 
-/* Up to operation k; descriptor: of that one. false: it is not on record. */
+/* The history up to operation k, and its descriptor. false: not on record. */
 bool rg__lane_recall(rg__device *d, uint64_t key, uint64_t k,
                      rg__history *history_p, rg__descriptor *descriptor_p);
 
 /* counts: 2 n of them, the elements that operation k sends to each member, and
- * those that it expects from each. false: likewise, or it has none. */
+ * those that it expects from each. false: k has none on record. */
 bool rg__lane_recall_counts(rg__device *d, uint64_t key, uint64_t k,
                             uint64_t *counts);
 
-/* Wait until it has ended, or until deadline_ns of the clock (UINT64_MAX:
- * forever). OK: it has ended, and its generation is not closed. IN_PROGRESS:
- * not yet. Else what the generation was closed with. */
+/* Wait until it has ended, or until deadline_ns (UINT64_MAX: forever). OK: it
+ * has ended, and its generation is not closed. IN_PROGRESS: not yet. Any other
+ * status is that of the generation's end. */
 rg_status rg__ticket_wait(rg__device *d, const rg__ticket *ticket,
                           uint64_t deadline_ns);
 
-/* Wait for everything that was launched in the generation, and with whole for
+/* Wait for everything that was launched in the generation; with `whole`, for
  * everything in the context. */
 rg_status rg__device_settle(rg__device *d, uint64_t generation, bool whole,
                             uint64_t deadline_ns);

@@ -15,13 +15,13 @@
 #include "sdk/base/log.h"
 #include "sdk/transport/names.h"
 
-#define SOON_NS  (100 * RG__MS) /* waited for in short sleeps */
+#define SOON_NS  (100 * RG__MS) /* short sleeps until then */
 #define SHORT_NS (RG__MS / 20)
 #define LONG_NS  (RG__MS / 2)
 
 /* ------------------------------------------------------- what NCCL can do */
 
-/* -1: it has no such type, or op. */
+/* -1: NCCL has no such type, or op. */
 static int type_of(rg_type type)
 {
     static const int types[] = {
@@ -73,13 +73,13 @@ typedef struct run {
     rg__device *d;
     const rg__nccl *nccl;
     const rg__lane *lane;
-    const rg__coll *o; /* gone when it has been called */
-    rg__kind kind;     /* of the last one, which stays */
+    const rg__coll *o; /* the operation; not valid after the call */
+    rg__kind kind;     /* its kind, kept after the call */
     rg__cu_stream stream;
     size_t element;
     int type;
-    int rc; /* NCCL's, of the first call that failed */
-    int cu; /* the driver's, likewise */
+    int rc; /* NCCL's code of the first call that failed */
+    int cu; /* the driver's code, likewise */
 } run;
 
 static char *at(const void *p, size_t element, uint64_t place)
@@ -147,7 +147,7 @@ static void broadcast(run *r)
                                r->lane->comm, r->stream));
 }
 
-/* Data at the beginning of recv move to their part first. */
+/* In place at the beginning of recv: the data move to their own part first. */
 static void allgather(run *r)
 {
     const rg__coll *o = r->o;
@@ -261,7 +261,7 @@ static void alltoall(run *r)
     note(r, r->nccl->group_end());
 }
 
-/* A number of the lane's own, which is not read. */
+/* An allreduce of one number of the lane's, which nothing reads. */
 static void barrier(run *r)
 {
     const rg__cu_address word =
@@ -302,7 +302,7 @@ static void copy_alone(run *r)
 
 /* ------------------------------------------------------------------ launch */
 
-/* Otherwise it reports an earlier fault: the device is unusable. */
+/* A mistake of the caller? Any other code means an unusable device. */
 static bool is_of_caller(int rc)
 {
     return rc == RG__CU_ERROR_INVALID_VALUE ||
@@ -420,7 +420,7 @@ static void launch_all(run *r, const rg__launch *launch, int n)
         free(each);
 }
 
-/* The device thread watches what is under way, or blocks. */
+/* Wake the device thread, which watches what is under way or blocks. */
 static void ring_idle(rg__device *d)
 {
     if (atomic_load(&d->is_idle))
@@ -450,7 +450,7 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
         atomic_store(&d->number[lane->row], number);
     atomic_store(&lane->inside, 0);
     const rg_status st = judge(d, &r, is_broken_p);
-    if (st == RG_ERR_INVALID) /* NCCL has started none of it */
+    if (st == RG_ERR_INVALID) /* NCCL has started nothing of it */
         rg__history_drop(d, lane, &before, n);
     return st;
 }
@@ -463,8 +463,8 @@ static rg_status fail_closed(rg__device *d, uint64_t generation)
                                   "the set has no communicator on the device");
 }
 
-/* The lane, which lives until its callers have left; NULL: there is none, or it
- * is closed. */
+/* Enter a lane, which then lives until its callers have left. NULL: there is
+ * none, or it is closed. */
 static rg__lane *come_in(rg__device *d, uint32_t set, uint64_t generation)
 {
     pthread_mutex_lock(&d->table);
@@ -477,8 +477,8 @@ static rg__lane *come_in(rg__device *d, uint32_t set, uint64_t generation)
     return lane;
 }
 
-/* The lane's lock is held: no thread marks and frees it meanwhile, or `closing`
- * is seen. */
+/* The lane's lock is held, so either no thread frees the lane meanwhile, or
+ * `closing` is seen here. */
 static rg_status launch_locked(rg__device *d, rg__lane *lane,
                                const rg__launch *launch, int n,
                                rg__ticket *ticket, bool *is_broken_p)
@@ -533,8 +533,8 @@ rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
 
 /* -------------------------------------------------------------------- wait */
 
-/* The word first, and then whether the generation is closed: an aborted
- * operation writes its word, too. Before both, whether there are words. */
+/* Read the word first and then `closing`, because an aborted operation writes
+ * its word, too. Words exist only while the generation is not closed. */
 static rg_status look(rg__device *d, const rg__ticket *t)
 {
     if (rg__device_is_closed(d, t->generation))

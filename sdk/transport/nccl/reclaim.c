@@ -163,7 +163,7 @@ void rg__reclaim_begin(rg__device *d)
 {
     rg__ending *e = calloc(1, sizeof *e);
     if (e == NULL)
-        return; /* tried again at the next look */
+        return; /* the next look tries again */
     *e = (rg__ending){.next = d->ending,
                       .device = d,
                       .generation = d->lanes->generation,

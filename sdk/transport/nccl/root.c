@@ -32,7 +32,7 @@ static bool is_same(const struct sockaddr_storage *a,
                             sizeof a6.sin6_addr) == 0;
 }
 
-/* The whole address: by then another socket may listen at the port. */
+/* The whole address: by now another socket may listen at the port. */
 static bool listens_at(int fd, const struct sockaddr_storage *where)
 {
     struct sockaddr_storage at = {0};

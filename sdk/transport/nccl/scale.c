@@ -15,7 +15,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/reduce.h"
 
-#define THREADS     256 /* of a block */
+#define THREADS     256 /* threads of a block */
 #define BLOCKS_MOST 1024
 
 static const char *const names[RG_BOOL] = {
@@ -57,7 +57,7 @@ void rg__scale_load(rg__device *d)
     snprintf(d->scale_why, sizeof d->scale_why, "%s", rg_last_error());
 }
 
-/* NCCL divides integers by itself. */
+/* Does Regroup divide? NCCL divides integers itself. */
 static bool divides(const rg__coll *o)
 {
     return o->op == RG_AVG && (o->type == RG_F16 || o->type == RG_BF16 ||
@@ -77,7 +77,7 @@ rg_status rg__scale_check(const rg__device *d, const rg__coll *o)
                     d->scale_why);
 }
 
-/* The factors of one launch; 0: none. */
+/* The factors of one launch; 0: leave it out. */
 typedef struct factors {
     double before;
     int over;
@@ -113,7 +113,7 @@ static bool fits_recv(const rg__lane *lane, const rg__coll *o)
            (o->kind == RG__REDUCE && o->root == lane->rank);
 }
 
-/* By how much a sum is made smaller. */
+/* The factor by which the parts of a sum are made smaller. */
 static double held_down(const rg__lane *lane, const rg__coll *o)
 {
     return lane->n == 1 ? 1 : (double)rg__held_down(o, lane->n);
@@ -126,7 +126,7 @@ static int make_room(rg__device *d, rg__cu_stream stream, uint64_t bytes,
                       : d->cuda.call.memory_take(&s->room, bytes, stream);
 }
 
-/* NCCL would overwrite parts that are not sent yet. */
+/* In place NCCL would overwrite parts that are not sent yet. */
 static bool is_in_its_way(const rg__lane *lane, const rg__coll *o)
 {
     return (o->kind == RG__ALLTOALL || o->kind == RG__ALLTOALLV) &&

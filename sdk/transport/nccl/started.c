@@ -21,9 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MORE 64 /* operations, beyond those that may be under way */
+#define MORE 64 /* operations on record beyond those that may be under way */
 
-#define LINE 2 /* the words before it are the history's */
+#define LINE 2 /* where the descriptor begins, behind the history */
 
 _Static_assert(sizeof(rg__descriptor) == 8 * (RECORD_WORDS - LINE), "no gaps");
 _Static_assert(sizeof(rg__history) == 8 * LINE, "no gaps");
@@ -41,7 +41,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 
 /* ------------------------------------------------------------------ writing */
 
-/* For kinds whose counts cover all members. */
+/* Mix in the counts, if they are common to all members. */
 static uint64_t mix_counts(uint64_t hash, const rg__coll *o, int n)
 {
     const bool is_common =
@@ -100,7 +100,7 @@ static bool has_pairs(rg__kind kind)
     return kind == RG__GATHERV || kind == RG__SCATTERV || kind == RG__ALLTOALLV;
 }
 
-/* Of a count that rank `from` sends rank `to`. */
+/* The weight of a count that rank `from` sends to rank `to`. */
 static uint64_t weigh(uint64_t k, int from, int to, uint64_t count)
 {
     const uint64_t ranks = (uint64_t)(unsigned)from << 32 | (unsigned)to;
@@ -116,7 +116,7 @@ static uint64_t balance_of(const rg__lane *lane, const rg__coll *o, uint64_t k)
     return balance;
 }
 
-/* NULL: there is no memory, and the counts are not remembered. */
+/* Where the counts of operation k are; NULL: there was no memory for them. */
 static _Atomic uint64_t *counts_at(const rg__device *d, const rg__lane *lane,
                                    _Atomic uint64_t *all, uint64_t k)
 {
@@ -146,7 +146,7 @@ void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *o,
                       int i, int n)
 {
     if (lane->state != RG__LANE_READY)
-        return; /* the one that warms it up is not the program's */
+        return; /* the operation that warms the lane up is not the program's */
     const uint64_t k =
         atomic_load_explicit(&lane->started, memory_order_relaxed) + 1;
     const rg__descriptor descriptor = descriptor_of(lane, o, i, n);
@@ -166,7 +166,7 @@ void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *o,
     atomic_store(&lane->started, k);
 }
 
-/* The records that they overwrote are lost. */
+/* The records that these operations have overwritten are lost. */
 void rg__history_drop(const rg__device *d, rg__lane *lane,
                       const rg__history *before, int n)
 {
@@ -177,9 +177,9 @@ void rg__history_drop(const rg__device *d, rg__lane *lane,
     const uint64_t floor = atomic_load(&lane->floor);
     const uint64_t lost = k + dropped >= room ? k + dropped - room + 1 : 0;
     lane->history = *before;
-    atomic_store(&lane->floor, k + dropped + 1); /* nothing, until it is done */
+    atomic_store(&lane->floor, k + dropped + 1); /* nothing, for now */
     atomic_store(&lane->started, k);
-    if (lost > k + 1) /* none is left */
+    if (lost > k + 1) /* no record is left */
         atomic_store(&lane->floor, k + 1);
     else
         atomic_store(&lane->floor, lost > floor ? lost : floor);
@@ -187,7 +187,7 @@ void rg__history_drop(const rg__device *d, rg__lane *lane,
 
 /* ------------------------------------------------------------------ reading */
 
-/* One record is being written, after the newest. */
+/* The oldest on record. One more is perhaps just being written. */
 static uint64_t oldest(const rg__device *d, const rg__lane *lane)
 {
     const uint64_t started = atomic_load(&lane->started);
@@ -197,7 +197,7 @@ static uint64_t oldest(const rg__device *d, const rg__lane *lane)
     return least > floor ? least : floor;
 }
 
-/* The members' rendezvous is known to them alone. */
+/* The key comes from the members' rendezvous, which only they know. */
 static uint64_t key_of(const rg__lane *lane)
 {
     uint64_t key = 0, word;

@@ -21,7 +21,7 @@
 static _Atomic(uintptr_t) known[1 << KNOWN_BITS];
 
 static _Atomic(rg__cuda_ask) ask;
-static _Atomic(unsigned long long) looked_at; /* loads, when there was none */
+static _Atomic(unsigned long long) looked_at; /* loads without a driver */
 static _Atomic(uint64_t) looked_ns;
 
 void rg__cuda_note(const rg__cuda *call)

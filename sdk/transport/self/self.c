@@ -1,5 +1,5 @@
-/* The transport of a world of one process: every collective is a copy, scaled
- * where a reduction is. */
+/* The transport of a world of one process: every collective is a copy, and a
+ * reduction scales it. */
 #include "sdk/transport/transport.h"
 
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 
 typedef struct comm {
     rg__comm base;
-    rg__messages *messages; /* of the world; owned, */
-    rg__byte_ring *lane;    /* as this */
+    rg__messages *messages; /* the world's; owned */
+    rg__byte_ring *lane;    /* owned */
     rg__coll coll;
     const char *send;
     char *recv;
-    uint64_t count, at; /* elements, and how many are done */
+    uint64_t count, at; /* in elements; at: done so far */
 } comm;
 
 static void self_close(rg__comm *base)
@@ -94,7 +94,7 @@ static rg_status self_split(rg__comm *world, const int *ranks, int n,
     return st;
 }
 
-/* Where what this process sends to itself lies on both sides, in elements. */
+/* Where my part begins in send and recv, and its count, in elements. */
 static void find_places(const rg__coll *o, uint64_t *send_p, uint64_t *recv_p,
                         uint64_t *count_p)
 {

@@ -11,7 +11,7 @@ int rg__pairwise_turns(int n)
 int rg__pairwise_partner(int n, int m, int turn)
 {
     const int round = rg__pairwise_turns(n);
-    if (m == round) /* the one of the others that is paired with itself */
+    if (m == round) /* the partner that would otherwise be alone */
         return turn % 2 == 0 ? turn / 2 : (turn + round) / 2;
     const int other = (turn - m + round) % round;
     return other == m && n % 2 == 0 ? round : other;
@@ -83,7 +83,7 @@ void rg__pairwise_list(const rg__coll *o, int me, int n, uint64_t *counts)
     }
 }
 
-/* No memory has as many elements; the bytes of all members' fit 64 bits. */
+/* More than memory holds; the bytes of all members together fit 64 bits. */
 #define COUNT_MAX (UINT64_C(1) << 48)
 
 static rg_status refuse_two_counts(uint32_t id, int from, int to, uint64_t one,

@@ -4,7 +4,7 @@
 
 void rg__shm_ring(rg__native *c)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* of what was posted */
+    atomic_thread_fence(memory_order_seq_cst); /* what was posted comes first */
     for (int m = 0; m < c->n; m++)
         if (m != c->rank)
             rg__bell_ring_for(c->member[m].bell, rg__set_bit(c->id));

@@ -17,7 +17,7 @@ static const char *from_slot(const rg__native *c, int m)
     return rg__shm_small(c, m);
 }
 
-/* What this member publishes, or NULL. */
+/* The data that this member publishes; NULL: none. */
 static const void *published(const rg__native *c)
 {
     if (c->coll.kind != RG__BROADCAST)
@@ -39,7 +39,7 @@ void rg__inline_publish(rg__native *c)
         rg__copy(rg__shm_small(c, c->rank), data, c->bytes);
 }
 
-/* of: as for rg__combine. */
+/* of: see rg__combine. */
 static void add_up(const rg__native *c, source_fn source, void *sum, int of)
 {
     const void *src[RG__SOURCES_MAX];

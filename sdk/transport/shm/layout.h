@@ -36,16 +36,16 @@
 #define STAGE_BYTES  ((size_t)256 << 10)
 #define STAGES       4
 
-#define RG__READ UINT32_MAX /* at: an address in the process pid (read.c) */
+#define RG__READ UINT32_MAX /* `at` is an address in process pid (read.c) */
 
-typedef struct rg__where { /* 0: private memory, else the owner's segment */
+typedef struct rg__where { /* where the data are; segment 0: private memory */
     uint64_t send_at, recv_at;
     uint32_t send_segment, recv_segment;
-    uint64_t proof, proof_at; /* a random number, and where pid has it */
+    uint64_t proof, proof_at; /* a random number, and its address in pid */
     uint32_t pid, spare;
 } rg__where;
 
-/* What a member posts: its descriptor, with its data, or where they lie. */
+/* What a member posts: its descriptor, and its data or their place. */
 typedef struct rg__posting {
     rg__descriptor descriptor;
     union {
@@ -54,20 +54,20 @@ typedef struct rg__posting {
     };
 } rg__posting;
 
-/* One member's descriptor of one operation; seq is stored last (release). */
+/* What a member posts for one operation; seq is stored last (release). */
 typedef struct rg__entry {
     _Alignas(128) _Atomic uint64_t seq;
     rg__posting posting;
 } rg__entry;
 
-/* Steps that a member has finished, counted forever over all operations of the
- * set that move data in steps. */
+/* How many steps a member has finished, counted over all operations of the set
+ * that move data in steps. */
 typedef struct rg__flags {
-    _Alignas(128) _Atomic uint64_t in; /* my data lie in my slot */
-    _Atomic uint64_t out;              /* my slice of the result does */
-    _Atomic uint64_t done;   /* I need no other member's slot any more */
-    _Atomic uint64_t failed; /* the last step of an operation in which I could
-                                not read what I need; before done */
+    _Alignas(128) _Atomic uint64_t in; /* my data are in my slot */
+    _Atomic uint64_t out;              /* my slice of the result is there */
+    _Atomic uint64_t done;   /* I no longer need another member's slot */
+    _Atomic uint64_t failed; /* last step of an operation in which I could
+                                not read what I need; stored before done */
 } rg__flags;
 
 typedef struct rg__mailbox {
@@ -75,9 +75,9 @@ typedef struct rg__mailbox {
     rg__flags flags;
 } rg__mailbox;
 
-/* The outcome of the exchange between hosts; stored by rail 0, seq last
- * (release). One is enough: rail 0 stores the next one after it has read all
- * local descriptors of the next operation. */
+/* The outcome of the exchange between hosts. Rail 0 stores it, seq last
+ * (release). One per host is enough: rail 0 stores the next one only after it
+ * has read all local descriptors of the next operation. */
 typedef struct rg__exchange_verdict {
     _Alignas(128) _Atomic uint64_t seq;
     uint32_t differs, spare;
@@ -86,7 +86,7 @@ typedef struct rg__exchange_verdict {
 
 typedef struct rg__bell_line {
     _Alignas(128) rg__bell bell;
-    _Atomic uint32_t gone; /* rg__gone; what it has said itself stays */
+    _Atomic uint32_t gone; /* rg__gone; a process's own word stays */
 } rg__bell_line;
 
 _Static_assert(sizeof(rg__entry) == 128, "an entry is two cache lines");
@@ -94,11 +94,11 @@ _Static_assert(sizeof(rg__exchange_verdict) == 128, "two cache lines");
 _Static_assert(sizeof(rg__mailbox) == 384, "no gaps");
 
 typedef struct rg__layout {
-    uint64_t left; /* a row of ids for each area, by local rank */
+    uint64_t left; /* rows of ids, by area and local rank */
     uint64_t lanes;
     uint64_t verdicts, mailboxes, small, medium, staging; /* of area 0 */
-    uint64_t area;  /* from one to the next */
-    uint64_t bytes; /* of the whole */
+    uint64_t area;  /* bytes from one area to the next */
+    uint64_t bytes; /* of the whole segment */
 } rg__layout;
 
 rg__layout rg__shm_layout(int local_size, uint32_t sets);

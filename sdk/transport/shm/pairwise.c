@@ -31,15 +31,15 @@
 
 /* ----------------------------------------------------------------- a stream */
 
-/* What all members know of all streams, in bytes; owned by the comm. */
+/* What all members know of all streams; owned by the comm. */
 struct rg__pairwise {
-    uint64_t *counts;  /* uneven: of all members */
-    bool is_exchange;  /* two and two, in turns */
-    uint64_t *turn_at; /* where each turn begins, and the last one ends */
+    uint64_t *counts;  /* of all members, if uneven */
+    bool is_exchange;  /* pairs exchange parts, turn by turn */
+    uint64_t *turn_at; /* where each turn begins in a stream, and the end */
     uint32_t steps;    /* of the longest stream that is staged */
 };
 
-#define IN_PLACE 1 /* of an alltoall: where.recv_segment */
+#define IN_PLACE 1 /* where.recv_segment of an alltoall in place */
 
 static size_t element(const rg__native *c)
 {
@@ -77,7 +77,7 @@ static int turn_of(int n, int one, int other)
     return turn;
 }
 
-/* Where the part for `to` begins in the stream; to == from: its length. */
+/* Where the part for `to` begins in the stream; to == from: its end. */
 static uint64_t stream_at(const rg__native *c, int from, int to)
 {
     if (c->pairwise->is_exchange)
@@ -96,7 +96,7 @@ static uint64_t stream_bytes(const rg__native *c, int from)
     return c->n == 1 ? 0 : stream_at(c, from, from);
 }
 
-/* My own parts, before any member has posted. */
+/* The size of my part for `to`, known before any member has posted. */
 static uint64_t my_part_bytes(const rg__native *c, int to)
 {
     return rg__pairwise_count(&c->coll, c->rank, c->rank, to) * element(c);
@@ -124,8 +124,8 @@ static char *place_of(const rg__native *c, int from)
            rg__pairwise_recv_at(&c->coll, c->rank, from) * element(c);
 }
 
-/* Bytes [begin, end) of my stream go to out: as many of them as are in the part
- * for `to`, which begins at `at`. */
+/* Copy to out those of the bytes [begin, end) of my stream that belong to the
+ * part for `to`, which begins at `at`. */
 static void copy_part(const rg__native *c, char *out, uint64_t begin,
                       uint64_t end, int to, uint64_t at)
 {
@@ -180,8 +180,8 @@ static bool is_alltoall(const rg__native *c)
     return c->coll.kind == RG__ALLTOALL || c->coll.kind == RG__ALLTOALLV;
 }
 
-/* What I send to a member then lies exactly where I receive from it, or outside
- * of all that I receive. */
+/* In place, the part that I send to a member is exactly where I receive from
+ * it, or outside of everything that I receive. */
 static bool is_in_place(const rg__native *c)
 {
     return is_alltoall(c) && c->coll.send == c->coll.recv;
@@ -226,7 +226,7 @@ void rg__pairwise_begin(rg__native *c)
 {
     const rg__kind kind = c->coll.kind;
     const uint64_t bytes = my_stream_bytes(c);
-    /* even counts: as long as the longest stream, so the same for all */
+    /* even counts: the longest stream's length, the same on all */
     const uint64_t others = (uint64_t)c->n - 1;
     const uint64_t part = c->coll.count * element(c);
     c->pairwise->is_exchange = false;
@@ -292,7 +292,7 @@ static bool is_zero_copy(const rg__native *c, int m)
     return m == c->rank || c->posting[m].at.send_segment != 0;
 }
 
-/* Where member m's part for me lies; IN_PROGRESS: it has not arrived. */
+/* Where member m's part for me is; IN_PROGRESS: its mapping has not arrived. */
 static rg_status locate(const rg__native *c, int m, const char **from_p)
 {
     if (m == c->rank) {
@@ -303,8 +303,8 @@ static rg_status locate(const rg__native *c, int m, const char **from_p)
                                      part_bytes(c, m, c->rank), from_p);
 }
 
-/* A piece of one stream that is read in place, mine first; OK: all of them are
- * copied. */
+/* Copy a piece of a stream that is read in place, beginning with mine; OK: all
+ * are copied. */
 static rg_status copy_direct(rg__native *c)
 {
     for (; c->peer < c->n; c->peer++, c->at = 0) {
@@ -346,7 +346,7 @@ static void copy_in(rg__native *c)
     rg__shm_post(c, FLAG_IN, c->in);
 }
 
-/* What a step of member m's stream has for me. */
+/* Take my share of a step of member m's stream. */
 static void take_from(const rg__native *c, int m, uint32_t step)
 {
     const uint64_t begin = (uint64_t)(step - 1) * STAGE_BYTES;
@@ -373,7 +373,7 @@ static void take_step(rg__native *c)
         rg__shm_post(c, FLAG_DONE, c->done);
 }
 
-/* Others may still read my memory. */
+/* Wait until no other member reads my memory any more. */
 static rg_status await_readers(rg__native *c)
 {
     if (rg__read_is_used(c))

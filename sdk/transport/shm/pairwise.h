@@ -6,38 +6,38 @@
 
 #include "sdk/transport/shm/shm_comm.h"
 
-/* Is it one of those kinds? */
+/* Is the kind one of these? */
 static inline bool rg__pairwise_has(rg__kind kind)
 {
     return rg__kind_is_uneven(kind) || kind == RG__GATHER ||
            kind == RG__SCATTER || kind == RG__ALLTOALL;
 }
 
-/* Of an operation with equal counts, or of me: elements from one set rank to
- * another, and where they begin in what `from` sends and `to` receives. With
- * uneven counts one of the two must be me, and `at` mine. */
+/* Elements from one set rank to another, and where they begin in what `from`
+ * sends and in what `to` receives. With uneven counts, one of the two ranks
+ * must be me, and `at` refers to my memory. */
 uint64_t rg__pairwise_count(const rg__coll *coll, int me, int from, int to);
 uint64_t rg__pairwise_send_at(const rg__coll *coll, int me, int to);
 uint64_t rg__pairwise_recv_at(const rg__coll *coll, int me, int from);
 
-/* Turns in which all pairs of n meet once. An even number are all paired in
- * each turn: the last one with one of the others, which rotate. Of an odd
- * number, m is alone in turn 2m: its own partner. */
+/* The turns in which each pair of n members meets once. With even n, all
+ * members are paired in every turn: the last member with one of the others,
+ * which rotate. With odd n, member m is its own partner in turn 2m. */
 int rg__pairwise_turns(int n);
 int rg__pairwise_partner(int n, int m, int turn);
 
-/* What I publish in an uneven operation: 3 numbers for each member,
- * counts and places that I send and counts that I receive. */
+/* What I publish in an uneven operation, for each member: the count and the
+ * place that I send from, and the count that I receive. */
 #define RG__PAIRWISE_COUNTS 3
 void rg__pairwise_list(const rg__coll *coll, int me, int n, uint64_t *counts);
 
-/* Do the sent and received counts of all members agree? counts: of all members,
- * each RG__PAIRWISE_COUNTS * n. The sentence of ERR_MISMATCH names two ranks.
- */
+/* Do the sent and received counts of all members agree? counts holds
+ * RG__PAIRWISE_COUNTS * n numbers of each member. The error of ERR_MISMATCH
+ * names two ranks. */
 rg_status rg__pairwise_compare(uint32_t id, rg__kind kind,
                                const uint64_t *counts, int n);
 
-/* On one host: before the first operation; when one begins. */
+/* On one host: make once before the first operation, begin for each one. */
 rg_status rg__pairwise_make(rg__native *c);
 void rg__pairwise_begin(rg__native *c);
 void rg__pairwise_publish(rg__native *c);

@@ -25,27 +25,27 @@
 #include "sdk/transport/shm/layout.h"
 #include "sdk/transport/tcp/net.h"
 
-/* The last set that this process had in an area. */
+/* The last set that this process has had in an area. */
 typedef struct rg__tenant {
     uint32_t id;     /* 0: none */
-    uint64_t member; /* a bit for each local rank */
+    uint64_t member; /* a bit for each local rank that is a member */
 } rg__tenant;
 
 _Static_assert(RG__HOST_SLOTS_MAX <= 64, "a bit for each");
 
-/* The segment and its members; the world's comm owns it. */
+/* The segment and the ranks that share it; owned by the world's comm. */
 typedef struct rg__shared {
-    int fd;        /* owned; -1: there is the world alone */
-    uint32_t sets; /* places of them */
-    char *at;      /* bells and area 0 */
+    int fd;        /* owned; -1: only the world uses it */
+    uint32_t sets; /* places for sets */
+    char *at;      /* the mapped bells and area 0 */
     rg__layout layout;
     int rank, size, local_size;
-    rg__member_id *member; /* by rank; owned, as what follows */
+    rg__member_id *member; /* by rank; owned, like the next two */
     uint32_t *host;        /* by rank */
-    int *local_rank;       /* by rank: on its host */
-    uint64_t proof;        /* read.c; a random number */
-    uint32_t pid;          /* mine; 0: others may not read */
-    uint64_t read_min;     /* bytes of a part that they may */
+    int *local_rank;       /* by rank: its rank on its host */
+    uint64_t proof;        /* a random number (read.c) */
+    uint32_t pid;          /* mine; 0: others may not read my memory */
+    uint64_t read_min;     /* smallest part in bytes that they may read */
     rg__tenant *tenant;    /* by area */
     const rg__mappings *mappings;
     rg__net *net;           /* owned; NULL: all on one host */
@@ -53,16 +53,16 @@ typedef struct rg__shared {
 } rg__shared;
 
 typedef struct rg__local {
-    int rank; /* in the world */
+    int rank; /* rank in the world */
     rg__mailbox *mailbox;
     char *small;   /* two parity slots */
     char *medium;  /* likewise */
     char *staging; /* STAGES slots */
     rg__bell *bell;
-    char *from, *to;    /* rg_alloc memory in this process (zero_copy.c) */
-    uint32_t lacks_map; /* operation whose memory has not arrived here; 0 */
-    uint32_t read_in;   /* the last operation in which I read its memory, */
-    uint32_t pid;       /* of this process, which has proven to be it; 0 */
+    char *from, *to;    /* its rg_alloc memory, as mapped here (zero_copy.c) */
+    uint32_t lacks_map; /* operation that waits for its mapping; 0: none */
+    uint32_t read_in;   /* the last operation in which I read its memory */
+    uint32_t pid;       /* its process, once proven; 0: not proven */
 } rg__local;
 
 typedef struct rg__inter rg__inter;
@@ -75,33 +75,33 @@ typedef rg_status (*rg__advance_fn)(rg__native *c);
 struct rg__native {
     rg__comm base;
     rg__shared *shared;
-    char *area; /* mapped; owned except the world's, which is in shared */
+    char *area; /* mapped; owned, except for the world's (in shared) */
     uint32_t id;
     int set_rank, set_n;    /* in the set */
-    int rank, n;            /* among its members on this host */
+    int rank, n;            /* among the members on this host */
     rg__local *member;      /* n of them; owned */
-    rg__posting *posting;   /* copies of the members' descriptors; owned */
+    rg__posting *posting;   /* copies of what members posted; owned */
     rg__inter *inter;       /* owned; NULL: all members are on this host */
-    rg__pairwise *pairwise; /* owned; NULL: no operation needed it yet, */
+    rg__pairwise *pairwise; /* owned; NULL: not needed so far */
     rg__schedule *schedule; /* likewise */
 
     uint32_t ops;   /* operations begun, over the comm's life */
-    rg__slip slip;  /* of a member that is one of them behind, or ahead */
-    uint32_t steps; /* steps of the operations before this one */
+    rg__slip slip;  /* finds a member that is one operation behind or ahead */
+    uint32_t steps; /* all steps of earlier operations */
 
-    rg__coll coll;          /* what is in flight: what was started, or a part */
-    rg__coll user;          /* of this, which is composed */
-    bool has_begun;         /* something is, */
-    bool is_local;          /* and it does not leave this host */
-    int root;               /* among the local members, -1: elsewhere */
+    rg__coll coll;          /* in flight: what was started, or a part of it */
+    rg__coll user;          /* what was started, if it runs in parts */
+    bool has_begun;         /* something is in flight */
+    bool is_local;          /* and it stays on this host */
+    int root;               /* among the local members; -1: on another host */
     uint64_t bytes;         /* of one member's data */
-    int collected;          /* members whose descriptor was read */
-    rg__advance_fn advance; /* NULL until all descriptors are read; and when
-                               they have changed (read.c) */
+    int collected;          /* members whose posting has been read */
+    rg__advance_fn advance; /* NULL until all descriptors are read, and after
+                               stage_instead (read.c) */
 
-    bool is_staged;  /* for the comm's life: a read has failed */
-    bool has_failed; /* in this operation, here; */
-    bool is_seen;    /* all members have read what they need */
+    bool is_staged;  /* for good: a read has failed */
+    bool has_failed; /* my read failed in this operation */
+    bool is_seen;    /* in it, all members have read what they need */
 
     uint32_t in, out, done; /* steps of this operation finished by me */
     uint32_t last;          /* how many it has */
@@ -115,7 +115,7 @@ static inline bool rg__shm_stays(const rg__native *c)
     return c->inter == NULL || c->is_local;
 }
 
-/* Of a world rank on this host. */
+/* The line of a world rank on this host. */
 static inline rg__bell_line *rg__shm_bell_line(const rg__shared *sh, int rank)
 {
     return &((rg__bell_line *)(void *)sh->at)[sh->local_rank[rank]];
@@ -124,14 +124,14 @@ static inline rg__bell_line *rg__shm_bell_line(const rg__shared *sh, int rank)
 /* flags.c */
 typedef enum rg__flag { FLAG_IN, FLAG_OUT, FLAG_DONE } rg__flag;
 void rg__shm_post(rg__native *c, rg__flag which, uint32_t step);
-/* My next step is in. */
+/* My data of the next step are in my slot. */
 void rg__shm_finish_in(rg__native *c);
-/* The same step for all three flags, at the end of an operation. */
+/* At the end of an operation: all three flags at the last step. */
 void rg__shm_post_end(rg__native *c);
 bool rg__shm_all_posted(const rg__native *c, rg__flag which, uint32_t step);
 bool rg__shm_posted(const rg__native *c, int m, rg__flag which, uint32_t step);
 void rg__shm_ring(rg__native *c);
-/* The operation in flight has not moved anything. */
+/* Back to the state in which the operation in flight has moved nothing. */
 void rg__shm_rewind(rg__native *c);
 static inline char *rg__shm_small(const rg__native *c, int m)
 {
@@ -154,8 +154,8 @@ static inline char *rg__shm_slot(const rg__native *c, int m, uint32_t step)
 void rg__shm_part(const rg__native *c, int m, uint64_t *begin_p,
                   uint64_t *end_p);
 
-/* For rg__combine: the sum of the members here is the result, or a part of it.
- */
+/* The `of` for rg__combine: is the sum over the local members the whole result,
+ * or a part of it? */
 static inline int rg__shm_sum_of(const rg__native *c)
 {
     return c->inter == NULL ? c->n : -c->set_n;
@@ -163,7 +163,7 @@ static inline int rg__shm_sum_of(const rg__native *c)
 
 /* inline.c */
 void rg__inline_publish(rg__native *c);
-/* The sum of the local members' small data, in order: a part of the set's. */
+/* Sum the local members' small data in order: a part of the set's sum. */
 void rg__inline_sum(const rg__native *c, void *sum);
 const char *rg__inline_of(const rg__native *c, int m);
 rg_status rg__inline_descriptors(rg__native *c);
@@ -171,15 +171,15 @@ rg_status rg__inline_slots(rg__native *c);
 
 /* zero_copy.c */
 bool rg__zero_copy_is_possible(const rg__native *c);
-/* Where members' memory is in this process: `from` is what they send, `to` what
- * they receive into; IN_PROGRESS while it has not arrived. */
+/* Find all members' memory in this process: `from` is what they send, `to` what
+ * they receive into. IN_PROGRESS: a mapping has not arrived yet. */
 rg_status rg__zero_copy_locate_all(rg__native *c);
 rg_status rg__zero_copy_locate_to(rg__native *c, int m);
 void rg__zero_copy_describe(const rg__native *c, rg__where *w);
-/* The same for what is sent alone, of that many bytes; part: to each. */
+/* Describe only the bytes that are sent; part: those for each member. */
 void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
                                  uint64_t part, rg__where *w);
-/* Where bytes of what m sends are, `at` behind its begin. */
+/* Where the bytes that m sends from offset `at` on are in this process. */
 rg_status rg__zero_copy_locate_part(const rg__native *c, int m, uint64_t at,
                                     uint64_t bytes, const char **from_p);
 rg_status rg__zero_copy_allreduce(rg__native *c); /* and the other reductions */
@@ -187,17 +187,17 @@ rg_status rg__zero_copy_broadcast(rg__native *c);
 rg_status rg__zero_copy_allgather(rg__native *c);
 
 /* read.c */
-/* Name p where it is private, and others may read parts of so many bytes. */
+/* Name p if it is private memory and others may read parts of that size. */
 void rg__read_describe(const rg__native *c, const void *p, uint64_t part,
                        uint32_t *segment_p, uint64_t *at_p, rg__where *w);
-/* May a posting say RG__READ? Only where nothing is added up, on one host. */
+/* May a posting say RG__READ? Only on one host, if nothing is summed. */
 bool rg__read_is_possible(const rg__native *c);
 bool rg__read_is_used(const rg__native *c);
-/* Copy, or read, the next piece of what member m has named so; true: it was the
+/* Copy, or read, the next piece of what member m has named; true: it was the
  * last one. */
 bool rg__read_take(rg__native *c, int m, uint32_t segment, void *to,
                    const void *from, uint64_t bytes);
-/* I have read what I need; then until it counts. */
+/* Post that I have read what I need; then wait until these reads count. */
 void rg__read_post(rg__native *c);
 rg_status rg__read_end(rg__native *c);
 

@@ -47,7 +47,7 @@ static void copy_in(rg__native *c, const void *data)
     rg__shm_finish_in(c);
 }
 
-/* From here on, only the final values of my flags matter. */
+/* After the last step, only the final values of my flags matter. */
 static rg_status finish_done(rg__native *c)
 {
     c->done++;
@@ -64,8 +64,8 @@ static rg_status finish_done(rg__native *c)
 
 /* --------------------------------------------------------------- allreduce */
 
-/* My slot of a step holds my data except my own slice, where the result goes;
- * my own contribution to it is read from the user's memory. */
+/* My slot of a step holds my data except for my own slice, where the result
+ * goes. So my own contribution to that slice is read from the user's memory. */
 static const char *contribution(const rg__native *c, int m, uint32_t step,
                                 size_t at)
 {
@@ -158,8 +158,8 @@ rg_status rg__staged_allreduce(rg__native *c)
 
 /* ---------------------------------------------------------- reduce_scatter */
 
-/* A slot has a piece of each member's part in every step; each member adds the
- * pieces of its own part up, into its memory. */
+/* In every step, a slot holds a piece of each member's part. Each member sums
+ * the pieces of its own part into its own memory. */
 static uint64_t piece_bytes(const rg__native *c)
 {
     return STAGE_BYTES / (uint64_t)c->n / RG__LINE * RG__LINE;
@@ -176,7 +176,7 @@ static uint64_t longest_part(const rg__native *c)
     return longest;
 }
 
-/* Where member m's piece of a step lies in what is sent. */
+/* Where member m's piece of a step is in the data that are sent. */
 static void piece_of(const rg__native *c, int m, uint32_t step,
                      uint64_t *begin_p, uint64_t *end_p)
 {
@@ -273,7 +273,7 @@ rg_status rg__staged_broadcast(rg__native *c)
 
 /* --------------------------------------------------------------- allgather */
 
-/* One member's piece of a step; true when the step is complete. */
+/* Copy one member's piece of a step; true: the step is complete. */
 static bool gather_piece(rg__native *c)
 {
     const uint32_t step = c->done + 1;

@@ -17,8 +17,8 @@
 
 /* --------------------------------------------- where a member's memory is */
 
-/* A registered buffer is ordinary memory between hosts, in what is small, and
- * once the program has unmapped it. */
+/* A registered buffer counts as ordinary memory between hosts, in small
+ * operations, and once the program has unmapped it. */
 static bool may_be_named(const rg__native *c, const rg__mapping *map,
                          uint64_t bytes)
 {
@@ -41,7 +41,7 @@ static const rg__mapping *name_place(const rg__native *c, const void *p,
     return map;
 }
 
-/* The same of what others read. */
+/* Name memory that others read. */
 static void name_source(const rg__native *c, const void *p, uint64_t bytes,
                         uint32_t *segment_p, uint64_t *at_p)
 {
@@ -97,7 +97,7 @@ void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
     rg__read_describe(c, c->coll.send, part, &w->send_segment, &w->send_at, w);
 }
 
-/* Does the sum go to member m's memory? */
+/* Does member m receive the sum? */
 static bool receives(const rg__native *c, int m)
 {
     return c->coll.kind == RG__ALLREDUCE ||
@@ -180,7 +180,7 @@ static void post_done(rg__native *c)
     rg__read_post(c);
 }
 
-/* A registered buffer's, which others have written beside it. */
+/* Others have written my registered buffer's edges to the segment. */
 static void take_edges(const rg__native *c)
 {
     const rg__shared *sh = c->shared;
@@ -204,8 +204,8 @@ static rg_status end(rg__native *c)
 
 /* --------------------------------------------------------------- allreduce */
 
-/* One block, in rank order, summed apart: in place, my own send must not
- * change before its turn. */
+/* Sum one block in rank order into memory of its own: in place, my own send
+ * must not change before it is added. */
 static void reduce_block(const rg__native *c, uint64_t at, size_t bytes)
 {
     _Alignas(64) char sum[BLOCK_BYTES];
@@ -219,8 +219,8 @@ static void reduce_block(const rg__native *c, uint64_t at, size_t bytes)
             rg__copy(c->member[m].to + at, sum, bytes);
 }
 
-/* The same for my part of a reduce_scatter: it goes to my memory alone, and no
- * other member reads what it may overwrite. */
+/* Sum a block of my part of a reduce_scatter. The sum goes to my memory only,
+ * and no other member reads what it overwrites. */
 static void reduce_part(const rg__native *c, uint64_t at, size_t bytes)
 {
     const void *src[RG__SOURCES_MAX];
@@ -248,7 +248,7 @@ static void my_slice(const rg__native *c, uint64_t *begin_p, uint64_t *end_p)
     *end_p = end;
 }
 
-/* Advance in my slice by a bounded piece; true at its end. */
+/* Advance by a bounded piece in my slice; true: it is done. */
 static bool reduce_slice(rg__native *c)
 {
     uint64_t begin, finish;
@@ -269,7 +269,7 @@ static bool reduce_slice(rg__native *c)
     return true;
 }
 
-/* Where all members' data are read; advance is true when this rank is done. */
+/* For operations that read all members; advance is true when I am done. */
 static inline rg_status read_all(rg__native *c, bool (*advance)(rg__native *c))
 {
     if (c->done == 0) {
@@ -308,8 +308,8 @@ rg_status rg__zero_copy_broadcast(rg__native *c)
 
 /* --------------------------------------------------------------- allgather */
 
-/* One piece of one member's data, mine first, which may be in the cache; true
- * when all have been copied. */
+/* Copy one piece of one member's data, beginning with mine, which may be in the
+ * cache; true: everything is copied. */
 static bool gather_piece(rg__native *c)
 {
     const int m = (c->rank + c->peer) % c->n;

@@ -1,4 +1,4 @@
-/* Reading what came over a wire. */
+/* Checks of bytes that came over a connection. */
 #include "sdk/transport/tcp/frame.h"
 
 #include <string.h>

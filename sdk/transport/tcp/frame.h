@@ -51,8 +51,8 @@ typedef struct rg__frame {
 
 _Static_assert(sizeof(rg__frame) == 32, "no gaps");
 
-/* What the proofs cover: HELLO its own content; ANSWER and PROOF the whole
- * HELLO and the answer's number. */
+/* What the proofs cover: that of HELLO covers its own content, those of ANSWER
+ * and PROOF cover the whole HELLO and the answer's nonce. */
 #define HELLO_LABEL  "regroup data hello"
 #define ANSWER_LABEL "regroup data answer"
 #define PROOF_LABEL  "regroup data proof"
@@ -60,7 +60,7 @@ _Static_assert(sizeof(rg__frame) == 32, "no gaps");
 typedef struct rg__data_hello_body {
     uint64_t generation;
     rg__member_id from_id, to_id;
-    int32_t from, to; /* ranks in the world */
+    int32_t from, to; /* world ranks */
     uint32_t set, version;
     uint8_t nonce[RG__NONCE_BYTES];
 } rg__data_hello_body;
@@ -81,11 +81,11 @@ typedef struct rg__data_proof {
     uint8_t mac[RG__MAC_BYTES];
 } rg__data_proof;
 
-/* NULL: a head that some peer may send; else what is wrong with it. */
+/* What is wrong with a head; NULL: a peer may send it. */
 const char *rg__frame_fault(const rg__frame *head);
 
-/* One host's block: the head, its descriptors, its data. One descriptor stands
- * for all members of the host when they say the same. Rounded up to 8 bytes. */
+/* One host's block: head, descriptors, data, padded to 8 bytes. Where all
+ * members of the host have posted the same, it has one descriptor for all. */
 typedef struct rg__block_head {
     uint32_t host; /* index among the set's hosts */
     uint32_t descriptors, data_bytes;
@@ -95,12 +95,12 @@ typedef struct rg__block_head {
 typedef struct rg__block {
     rg__block_head head;
     const char *descriptors, *data;
-    uint32_t bytes; /* of the whole */
+    uint32_t bytes; /* of the whole block */
 } rg__block;
 
 uint32_t rg__block_bytes(uint32_t descriptors, uint32_t data_bytes);
 
-/* The block at the beginning of n bytes. false: it is malformed. */
+/* Read the block at the beginning of n bytes. false: it is malformed. */
 bool rg__block_read(const char *at, size_t n, rg__block *block);
 
 #endif

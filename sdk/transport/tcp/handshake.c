@@ -21,13 +21,13 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
-#define ATTEMPT_NS  (1000 * RG__MS) /* of one connect; packets get lost */
+#define ATTEMPT_NS  (1000 * RG__MS) /* of one attempt, since packets get lost */
 #define GIVE_UP_NS  (3000 * RG__MS)
 #define AGAIN_NS    (1 * RG__MS)
 #define AGAIN_SHIFT 5
-#define UNKNOWN_NS  (5000 * RG__MS)  /* for the HELLO of a guest */
-#define ASKED_NS    (60000 * RG__MS) /* for its PROOF; it may be stopped */
-#define LEFT_NS     (1000 * RG__MS)  /* for the link that it has come for */
+#define UNKNOWN_NS  (5000 * RG__MS)  /* for a guest's HELLO */
+#define ASKED_NS    (60000 * RG__MS) /* for its PROOF: it may be stopped */
+#define LEFT_NS     (1000 * RG__MS)  /* for the link that it came for */
 #define DEAF_NS     (100 * RG__MS)
 #define ACCEPTS     16
 #define UNKNOWN_MAX 64
@@ -54,8 +54,8 @@ struct rg__guest {
 
 /* ----------------------------------------------------------------- messages */
 
-/* A frame with a fixed body, into `in`; IN_PROGRESS while it is incomplete,
- * ERR_INVALID when it is another one, or the connection has ended. */
+/* Read a frame with a fixed body into `in`. IN_PROGRESS: it is incomplete;
+ * ERR_INVALID: it is another frame, or the connection has ended. */
 static rg_status read_message(int fd, char *in, size_t *at, rg__frame_kind kind,
                               size_t body)
 {
@@ -78,7 +78,7 @@ static rg_status read_message(int fd, char *in, size_t *at, rg__frame_kind kind,
     return RG_OK;
 }
 
-/* The socket's buffer is empty, so it takes all or the connection is bad. */
+/* The socket's buffer is empty: it takes all, or the connection is bad. */
 static bool send_message(int fd, const rg__net *net, uint32_t set,
                          rg__frame_kind kind, const void *body, size_t bytes)
 {
@@ -223,7 +223,7 @@ static void on_connected(rg__link *l, uint64_t now)
         send_hello(l, now);
 }
 
-/* The peer is in an earlier generation and will be in this one soon. */
+/* Did the peer answer that it is still in an earlier generation? */
 static bool is_later(const rg__link *l)
 {
     rg__frame head;
@@ -333,12 +333,12 @@ static void add_guest(rg__net *net, int fd, uint64_t now)
     rg__handshake_guest(g); /* it may have sent everything already */
 }
 
-/* No descriptor is left: close strangers' connections, or else don't listen for
- * a while, so that no thread is woken for what can't be accepted. */
+/* No descriptor is left: close a stranger's connection, or else stop listening
+ * for a while, so that no thread is woken for nothing. */
 static void on_no_descriptor(rg__net *net, uint64_t now)
 {
     if (errno == EMFILE && rg__net_raise_files())
-        return; /* the next look takes it */
+        return; /* the next look accepts it */
     if (net->guest_count[GUEST_UNKNOWN] > 0) {
         drop_oldest(net, GUEST_UNKNOWN, "no descriptors left");
         return;
@@ -366,7 +366,7 @@ void rg__handshake_accept(rg__net *net, uint64_t now)
     }
 }
 
-/* NULL: it is for me and from a member that is to connect to me. */
+/* What is wrong with a HELLO; NULL: a member is to connect to me so. */
 static const char *hello_fault(const rg__net *net, const rg__data_hello *h)
 {
     const rg__data_hello_body *who = &h->body;
@@ -416,7 +416,7 @@ static void on_hello(rg__guest *g)
     rg__handshake_guest(g);
 }
 
-/* The guest's socket becomes the link's; nothing was read beyond the proof. */
+/* The guest's socket becomes the link's; nothing behind the proof is read. */
 static void seat(rg__guest *g, rg__link *l)
 {
     const int fd = g->watched.fd;
@@ -450,7 +450,7 @@ static void on_proof(rg__guest *g)
         return;
     }
     enter_state(g, GUEST_PROVED);
-    rg__net_watch(net, &g->watched, EPOLLRDHUP); /* data are for its link */
+    rg__net_watch(net, &g->watched, EPOLLRDHUP); /* its data are for the link */
     rg__link *l = find_link(net, g);
     if (l != NULL && l->state != LINK_DOWN)
         drop_guest(g, "its link has a connection");

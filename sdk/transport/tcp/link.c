@@ -110,13 +110,13 @@ void rg__link_up(rg__link *l, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     l->watched.fd = fd;
     l->state = LINK_UP;
-    l->wants = EPOLLIN; /* until its operation looks */
+    l->wants = EPOLLIN; /* until its operation has looked */
     rg__log(RG__DEBUG, "transport", "set %u is connected with rank %d, by %s",
             l->set, l->rank, congestion);
 }
 
-/* Bytes that wait for an acknowledgement while the kernel sends them again, 0:
- * none. A closed window does not count: its owner's kernel answers. */
+/* How many bytes the kernel is sending again because no acknowledgement came. A
+ * closed window does not count, because the receiver's kernel answers. */
 static uint64_t unacked(const rg__link *l)
 {
     struct tcp_info info;
@@ -222,8 +222,8 @@ size_t rg__link_flush(rg__link *l, const void *body)
 
 /* ------------------------------------------------------------------ reading */
 
-/* Read into `to` first and what follows into the link's own room, which must be
- * empty if n > 0. Returns the bytes in `to`. */
+/* Fill `to` first, and put what follows into the link's own buffer, which must
+ * be empty if n > 0. Returns how many bytes went to `to`. */
 static size_t receive(rg__link *l, void *to, size_t n)
 {
     if ((l->wants & EPOLLIN) != 0)

@@ -20,7 +20,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define REPORT_NS       (100 * RG__MS) /* a death is known before that */
+#define REPORT_NS       (100 * RG__MS) /* a death is known by then */
 #define EVENTS_PER_POLL 32
 #define LAZY_POLLS      16
 #define STUCK_LOOK_NS   (100 * RG__MS)
@@ -62,7 +62,7 @@ static void *wait_for_sockets(void *arg)
     }
 }
 
-/* This thread takes none of the program's signals. */
+/* The thread must not take the program's signals. */
 static rg_status start_thread(rg__net *net)
 {
     sigset_t all, before;
@@ -245,7 +245,7 @@ static void on_link_event(rg__link *l, uint32_t events)
     }
     l->wants = 0;
     if ((events & (EPOLLHUP | EPOLLERR)) != 0)
-        rg__net_unwatch(l->net, &l->watched); /* reported forever otherwise */
+        rg__net_unwatch(l->net, &l->watched); /* or it reports forever */
     else
         rg__net_watch(l->net, &l->watched, 0);
 }
@@ -309,7 +309,7 @@ void rg__net_arm(rg__net *net)
 {
     if (net->operations == 0 && net->messages == 0)
         return;
-    bool is_needed = net->messages != 0; /* a new lane may come */
+    bool is_needed = net->messages != 0; /* a peer may open a lane */
     for (rg__link *l = net->links; l != NULL; l = l->next) {
         if (l->state == LINK_UP &&
             (l->wants != 0 || l->watched.mask != NOT_WATCHED))
