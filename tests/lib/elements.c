@@ -26,14 +26,14 @@ static float of_bf16(uint16_t half)
     return value;
 }
 
-/* Finite values that F16 can hold or is near to. */
+/* Finite values that F16 holds, or nearly holds. */
 static uint16_t f16_of(float value)
 {
     if (value == 0)
         return 0;
     int exponent = 0;
     const float fraction = frexpf(fabsf(value), &exponent); /* [0.5, 1) */
-    long mantissa = lrintf(ldexpf(fraction, 11));           /* to even */
+    long mantissa = lrintf(ldexpf(fraction, 11));           /* ties: to even */
     if (mantissa == 2048) {
         mantissa = 1024;
         exponent++;

@@ -17,7 +17,7 @@ double computed(rg_type type, rg_op op, const double *x, int n);
 bool is_float(rg_type type);
 bool is_signed(rg_type type);
 
-/* A number by something, as an op's scales do it; by 0: as it is. */
+/* A number times a scale, as in an op; 0: the number itself. */
 double scaled(rg_type type, double value, double by);
 
 /* Elements that come again after PATTERN_PERIOD, a prime: what is a slot, a
@@ -28,17 +28,17 @@ typedef struct pattern {
     char at[PATTERN_PERIOD * 8];
 } pattern;
 
-/* Of values[PATTERN_PERIOD]. */
+/* Make a pattern of values[PATTERN_PERIOD]. */
 pattern pattern_of(rg_type type, const double *values);
 
-/* A pattern of bytes for each seed. */
+/* Make the pattern of bytes of a seed. */
 pattern pattern_of_bytes(uint64_t seed);
 
 /* Write `count` elements of the pattern, from its element `first` on. */
 void pattern_write(const pattern *p, void *at, uint64_t first, uint64_t count);
 
-/* Which of `count` elements is the first that is not the pattern's, from its
- * element `first` on; count: none is. */
+/* The first of `count` elements that differs from the pattern, compared from
+ * its element `first` on; count: none does. */
 uint64_t pattern_wrong(const pattern *p, const void *at, uint64_t first,
                        uint64_t count);
 

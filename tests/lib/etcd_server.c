@@ -40,11 +40,11 @@ struct etcd_server {
     int port;
     const char *const *options;
     pid_t pid;
-    pid_t broom; /* removes the directory when the test is gone */
-    int handle;  /* of the broom: it sweeps when this is closed */
+    pid_t broom; /* a process that removes the directory behind the test */
+    int handle;  /* the broom sweeps when this pipe is closed */
 };
 
-static etcd_server *servers; /* for the end of the process */
+static etcd_server *servers; /* how long to wait for the process to end */
 
 /* ----------------------------------------------------------------- details */
 
@@ -73,8 +73,8 @@ static bool is_free(int port)
     return rc == 0;
 }
 
-/* By the name of a socket that lives as long as the test; house.py does it the
- * same way. False: another test has that port. */
+/* Reserve a port by the name of a socket that lives as long as the test, as
+ * house.py does. False: another test has that port. */
 static bool reserve(int port)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -141,7 +141,7 @@ static void start_broom(etcd_server *server)
         server->handle = ends[1];
         return;
     }
-    setsid(); /* a signal to the test's group is none to it */
+    setsid(); /* so that a signal to the test's group does not reach it */
     for (int fd = 0; fd < 1024; fd++)
         if (fd != ends[0])
             close(fd);
@@ -323,7 +323,7 @@ static void skip_without_etcd(int status)
         SKIP("etcd is not installed (or not where ETCD_BIN says)");
 }
 
-/* Its last words; they go with the directory. */
+/* Print the end of its log, which is removed with the directory. */
 static void show_log(const etcd_server *server)
 {
     char path[192], line[1024];
@@ -335,7 +335,7 @@ static void show_log(const etcd_server *server)
         fclose(log);
 }
 
-/* Has it ended? Then its log says why: its ports were taken, maybe. */
+/* Has it ended? Then its log says why; perhaps its ports were taken. */
 static bool has_ended(etcd_server *server)
 {
     int status = 0;
@@ -472,7 +472,7 @@ void etcd_server_kill(etcd_server *server)
     reap(server);
 }
 
-/* Another test may be testing just then whether its port is free. */
+/* Another test may be trying at this moment whether the port is free. */
 static void begin_again(etcd_server *server)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
@@ -500,7 +500,7 @@ void etcd_server_pause(etcd_server *server)
 {
     int status = 0;
     CHECK_EQ(kill(server->pid, SIGSTOP), 0);
-    /* Until then its threads may go on for a moment, and answer. */
+    /* Until it has stopped, its threads may run on for a moment, and answer. */
     CHECK_EQ(waitpid(server->pid, &status, WUNTRACED), server->pid);
     CHECK(WIFSTOPPED(status));
 }

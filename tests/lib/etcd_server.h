@@ -13,17 +13,17 @@ typedef struct etcd_server etcd_server;
 etcd_server *etcd_server_start(void);
 /* The same with more options, up to a NULL. */
 etcd_server *etcd_server_start_with(const char *const *options);
-/* Two that form one cluster: without either there is no leader. */
+/* Start two that form a cluster, which has no leader without both. */
 void etcd_server_start_pair(etcd_server *pair[2]);
 
 const char *etcd_server_url(const etcd_server *server);
-pid_t etcd_server_pid(const etcd_server *server); /* 0: killed */
+pid_t etcd_server_pid(const etcd_server *server); /* 0: it was killed */
 
-void etcd_server_kill(etcd_server *server);    /* SIGKILL, and it is gone */
+void etcd_server_kill(etcd_server *server);    /* SIGKILL; wait for it */
 void etcd_server_begin(etcd_server *server);   /* after kill; doesn't wait */
 void etcd_server_restart(etcd_server *server); /* kill, begin, ready */
 void etcd_server_wipe(etcd_server *server);    /* kill, empty, begin, ready */
-void etcd_server_pause(etcd_server *server);   /* SIGSTOP, and it stands */
+void etcd_server_pause(etcd_server *server);   /* SIGSTOP; wait for it */
 void etcd_server_resume(etcd_server *server);  /* SIGCONT */
 void etcd_server_stop(etcd_server *server);    /* and free; NULL allowed */
 

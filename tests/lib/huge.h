@@ -12,7 +12,7 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Of the mapping that begins there: memory in huge pages, in KiB. */
+/* How much of the mapping that begins there is in huge pages, in KiB. */
 static long huge_kib(const void *at)
 {
     char line[256];

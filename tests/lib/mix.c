@@ -13,7 +13,7 @@
 #include "tests/lib/mix_inside.h"
 
 #define ACTS    4 /* at most */
-#define AHEAD   6 /* what is started next is one of so many */
+#define AHEAD   6 /* the next item is one of so many */
 #define CROWDED 24
 #define BYTES   ((size_t)24 << 20)
 #define HANG_MS 100000
@@ -29,7 +29,7 @@ static bool share_a_team(const item *a, const item *b)
     return false;
 }
 
-/* One of the next that no earlier one on its sets holds up. */
+/* Choose one of the next items that no earlier item on its sets holds up. */
 static int pick_item(lane *l)
 {
     const uint64_t n = (uint64_t)(l->items < AHEAD ? l->items : AHEAD);
@@ -132,7 +132,7 @@ static void wait_for_one(lane *l)
     }
 }
 
-/* Of all that are due at once: the status is that of the first that failed. */
+/* The outcome of several that are waited for at once: the first failure. */
 static void wait_for_all(lane *l)
 {
     entry *due[MIX_FLIGHT];
@@ -213,7 +213,7 @@ static void quiet(mix *m, int i)
         land_team(&m->lane[0], m->slot[i].team);
 }
 
-/* What is still in flight becomes the first lane's. */
+/* The first lane takes over what is still in flight. */
 static void hand_over(mix *m, lane *l)
 {
     lane *to = &m->lane[0];
@@ -226,7 +226,7 @@ static void hand_over(mix *m, lane *l)
     l->bytes = 0;
 }
 
-/* Memory without an operation of mine in flight is not read by others. */
+/* Others do not read memory for which I have no operation in flight. */
 static void renew_arena(mix *m, lane *l)
 {
     rg_ctx *ctx = m->params->ctx;

@@ -89,7 +89,7 @@ static void draw_difference(mix *m, dice *d)
 typedef struct grouped {
     int team[TRIED], n; /* sets */
     mix_op op[MIX_ATOM];
-    int of[MIX_ATOM], ops; /* of which of them */
+    int of[MIX_ATOM], ops; /* which of the sets */
     int differs, other;    /* the operation that one member starts otherwise */
     dice vary;
 } grouped;

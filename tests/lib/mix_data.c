@@ -33,15 +33,15 @@ static void add(mix_side *s, mix_part part)
         s->end = part.place + part.count;
 }
 
-/* One part, at the begin. */
+/* A single part, at the beginning. */
 static void add_one(mix_side *s, uint64_t count, uint64_t first, int from,
                     int to)
 {
     add(s, (mix_part){.count = count, .first = first, .from = from, .to = to});
 }
 
-/* Where parts by member begin: one behind the other, or in reverse with gaps.
- */
+/* Where each member's part begins: one behind the other, or in reverse with
+ * gaps. */
 static void place_parts(mix_side *s, int n, bool has_places)
 {
     uint64_t at = 0;
@@ -67,7 +67,7 @@ static void add_parts(mix_side *s, const mix_op *op, int from, int to,
                           .to = to < 0 ? m : to});
 }
 
-/* Of a reduce_scatter: part m of the whole is member m's. */
+/* In a reduce_scatter, part m of the whole is member m's. */
 static void know_slices(const mix_op *op, mix_side *s)
 {
     for (int m = 0; m < op->n; m++)
@@ -219,7 +219,7 @@ static void paint_part(const mix_op *op, const mix_part *p, char *at)
     const size_t element = rg_type_size(op->type);
     const pattern r = pattern_of_part(op, p);
     const uint64_t each =
-        element / r.element; /* of the pattern in an element */
+        element / r.element; /* bytes of the pattern in an element */
     pattern_write(&r, at + p->place * element, p->first * each,
                   p->count * each);
 }

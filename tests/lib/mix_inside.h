@@ -21,15 +21,15 @@ typedef struct mix_team {
 
 typedef struct rg__slot {
     rg_set *set; /* NULL: none */
-    int team;    /* mine, -1: I am in none of its teams */
+    int team;    /* my team; -1: none */
     int color[MIX_MEMBERS];
 } rg__slot;
 
-/* My part in an operation; owned by the item, then by the waiting thread. */
+/* My part in an operation; owned by its item, then by the waiting thread. */
 typedef struct entry {
     mix_run run;
     int team;
-    uint64_t needs; /* what is before this has started when it is waited for */
+    uint64_t needs; /* items before it have started when it is waited for */
     size_t bytes;
 } entry;
 
@@ -70,11 +70,11 @@ struct mix {
 /* mix_sets.c */
 int mix_rank_in(const mix_team *t, int rank);
 rg_set *mix_set_of(const mix *m, int team);
-/* Make and give back some sets, collective over the world. Before an old one is
- * given back, nothing of it may be in flight: quiet is asked for that. */
+/* Make and give back some sets; collective over the world. quiet waits until
+ * nothing of an old set is in flight, before it is given back. */
 void mix_change_sets(mix *m, void (*quiet)(mix *m, int i));
 void mix_drop_sets(mix *m);
-/* They have equal ids on all ranks; collective over the world. */
+/* Claim that sets have equal ids on all ranks; collective over the world. */
 void mix_claim_ids(mix *m);
 
 /* mix_act.c: draw an act, and give each lane what this rank starts in it. */

@@ -24,7 +24,7 @@ bool mix_has_one_count(const mix_op *op)
            op->kind != MIX_SCATTERV && op->kind != MIX_ALLTOALLV;
 }
 
-/* One of the members has a part for each. */
+/* Does one member have a part for each? */
 static bool has_parts(const mix_op *op)
 {
     return op->kind != MIX_ALLREDUCE && op->kind != MIX_REDUCE &&

@@ -39,13 +39,13 @@ typedef struct mix_op {
     rg_op op;
     int root, n; /* members */
     double prescale, postscale;
-    uint64_t count;    /* of each part, the most where counts are uneven */
+    uint64_t count;    /* of each part; the largest if counts are uneven */
     bool is_symmetric; /* an alltoallv that may be in place */
     unsigned joined;   /* a bit for each member that has joined before it */
 } mix_op;
 
-/* Memory that others can map: given out from its begin until none of it is in
- * use any more. */
+/* Memory that others can map. It is given out from its beginning on, and again
+ * once no part is in use. */
 typedef struct mix_arena {
     pthread_mutex_t lock; /* guards what follows */
     char *at;
@@ -63,7 +63,7 @@ typedef struct mix_room {
 /* Parts of one side of an operation; counts and places by member. */
 typedef struct mix_part {
     uint64_t place, count, first; /* first: where it is in the whole */
-    int from, to;                 /* from -1: the sum of all members */
+    int from, to;                 /* from: -1: the sum of all members */
 } mix_part;
 
 typedef struct mix_side {
@@ -94,7 +94,7 @@ typedef struct mix_run {
 
 extern const char *const mix_kind_names[];
 
-/* It adds up; it has a root; all its parts have one count. */
+/* Does it add up? Does it have a root? Do all its parts have one count? */
 bool mix_adds(const mix_op *op);
 bool mix_has_root(const mix_op *op);
 bool mix_has_one_count(const mix_op *op);
@@ -102,10 +102,10 @@ bool mix_has_one_count(const mix_op *op);
 /* An operation on n members with at most so many bytes in a buffer. */
 void mix_op_draw(mix_op *op, dice *d, int n, size_t most);
 
-/* The same as an allreduce, of few types and ops: what groups do as one. */
+/* Draw an allreduce of few types and ops, which groups can fuse. */
 void mix_op_draw_small(mix_op *op, dice *d, int n);
 
-/* Make it another one, which no member may take for the same. */
+/* Change it to an operation that differs for every member. */
 void mix_op_vary(mix_op *op, dice *d);
 
 /* Where the parts of what run sends and receives lie; has_places: where counts
@@ -120,7 +120,7 @@ void mix_paint(const mix_op *op, const mix_side *side, char *at);
  * own. */
 void mix_run_prepare(mix_run *run, dice *d, mix_arena *arena);
 void mix_run_start(mix_run *run, rg_set *set);
-/* It has ended with that status: a claim that fails ends the process. */
+/* Check an operation that has ended with that status. */
 void mix_run_check(mix_run *run, rg_status st);
 
 #endif

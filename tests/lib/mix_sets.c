@@ -96,7 +96,7 @@ static void make_as(mix *m, rg__slot *s, const mix_team *t, const int *key,
         CHECK_OK(rg_set_create_by(ctx, color_of, s, params, set_p));
 }
 
-/* By its name it is found again. */
+/* A set is found again by its name. */
 static void make_set(mix *m, dice *d, int i)
 {
     rg__slot *s = &m->slot[i];

@@ -62,7 +62,7 @@ typedef struct rg__frame {
 static struct {
     char name[IFNAMSIZ];
     int fd;
-    uint8_t mac[6]; /* of the host behind it, once it has spoken */
+    uint8_t mac[6]; /* the address of the host behind it, once it has sent */
 } port[INTERFACES_MAX];
 static int ports;
 
@@ -174,7 +174,7 @@ static void send_later(int to, const uint8_t *data, size_t bytes, double ms,
 {
     rg__frame *f = queued < QUEUE_MAX ? malloc(sizeof *f) : NULL;
     if (f == NULL)
-        return; /* as a switch without room does */
+        return; /* dropped, as by a switch without room */
     f->at_ns = now_ns() + (uint64_t)(ms > 0 ? ms * 1e6 : 0);
     f->to = to;
     f->bytes = bytes;
@@ -313,7 +313,7 @@ static void listen_to(const char *name)
     snprintf(port[ports++].name, IFNAMSIZ, "%s", name);
 }
 
-/* The next frame is due in this time; some time where there is none. */
+/* The time until the next frame is due; a default if there is none. */
 static struct timespec until_next(void)
 {
     uint64_t ns = 1000000000;
@@ -335,7 +335,7 @@ int main(int count, char **names)
     }
     for (int i = 1; i < count; i++)
         listen_to(names[i]);
-    setvbuf(stdin, NULL, _IONBF, 0); /* poll() tells of each line */
+    setvbuf(stdin, NULL, _IONBF, 0); /* unbuffered, for poll() */
     puts("ok");
     fflush(stdout);
     for (;;) {

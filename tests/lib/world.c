@@ -24,7 +24,7 @@
 #else
 #define PATIENCE 1
 #endif
-#define SLEEP_NS (100 * 1000 * RG__MS) /* without a ring the test hangs */
+#define SLEEP_NS (100 * 1000 * RG__MS) /* if no bell rings, the test hangs */
 
 typedef struct meeting {
     _Atomic uint32_t here, round;
@@ -131,7 +131,7 @@ static void *stand_in(void *arg)
 {
     world *w = arg;
     uint32_t round = 0;
-    /* read before all that a ring may be about */
+    /* read before anything that a ring may announce */
     uint32_t seen = atomic_load(&w->ctx->page->wake);
     while (!atomic_load(&w->wants_stop)) {
         if (must_leave(w)) {
@@ -195,7 +195,7 @@ typedef struct scene {
     rg__member_id member[WORLD_MAX]; /* by rank, as place */
     rg__place place[WORLD_MAX];
     rg__address address[WORLD_MAX];
-    int seen[WORLD_MAX]; /* the world's hosts that take part, as they come */
+    int seen[WORLD_MAX]; /* hosts that take part, by first member */
 } scene;
 
 static void place_rank(world *w, scene *s, rg__membership *m, int rank,
@@ -362,7 +362,7 @@ static void drop_shared(world_shared *s, const world_params *params)
     munmap(s, sizeof *s);
 }
 
-/* A listener is its owner's alone: it is gone when that dies. */
+/* Only the owner keeps a listener open, so it is closed when the owner dies. */
 static void keep_own_listener(const world *w)
 {
     for (int i = 0; i < w->n; i++)

@@ -22,12 +22,12 @@ typedef struct world {
 
     char *alloc; /* my segment, standing in for rg_alloc memory */
     size_t alloc_bytes;
-    char *peer_alloc[WORLD_MAX]; /* all ranks', as mapped here */
+    char *peer_alloc[WORLD_MAX]; /* all ranks' segments, as mapped here */
 
     world_shared *shared;
     rg__member_id member[WORLD_MAX]; /* by index */
     int host_of[WORLD_MAX];          /* likewise */
-    _Atomic int broken;              /* links that were reported as broken, */
+    _Atomic int broken;              /* links that were reported as broken */
     _Atomic int broken_rank;         /* the last one's rank */
     char broken_why[RG__TEXT_MAX];
     pthread_t thread;
@@ -52,7 +52,7 @@ typedef void (*world_fn)(world *w, void *arg);
 
 void world_run(const world_params *params, world_fn fn, void *arg);
 
-/* n processes and defaults. */
+/* Run n processes, with defaults. */
 void world_of(int n, world_fn fn, void *arg);
 
 /* One process for each digit, which says on which host it is. */
@@ -64,16 +64,16 @@ extern const uint8_t world_key[RG__KEY_BYTES];
 /* Register the segment of process `owner` with this process's engine. */
 void world_map(world *w, int owner);
 
-/* Meet the other processes, by means that are not under test. */
+/* Wait for the other processes, by means that are not under test. */
 void world_meet(world *w);
-/* The same among n of them; at: which meeting place, 0 .. 15. */
+/* Wait among n of them; at: which meeting place, 0 .. 15. */
 void world_meet_some(world *w, int at, int n);
 
 /* Enter a generation of these processes, in that rank order, and take it up;
  * sets are not synced. */
 void world_enter(world *w, uint64_t generation, const int *indexes, int n);
 
-/* Leave it as an announced change does; returns once it is left. */
+/* Leave the generation as an announced change does, to the end. */
 void world_leave(world *w, rg_status st);
 
 /* What an agent does when a peer is lost: raise the abort word of process
@@ -94,7 +94,7 @@ uint32_t world_port(world *w, int index);
  * scribbling on it. */
 char *world_control(world *w, uint64_t generation, size_t *bytes_p);
 
-/* Bytes of memory that it takes there. */
+/* Bytes of memory that the segment takes there. */
 int64_t world_control_memory(const world *w, uint64_t generation);
 
 /* The next long operation begins in its start, as in a program that comes to

@@ -17,16 +17,16 @@
 #define GIVE_UP   (2000 * RG__MS)
 #define WORDS_NS  (100 * RG__MS)
 #define COMING_NS (10 * RG__MS) /* words of members that leave, too */
-#define SLOTS     64            /* words that may be on their way */
+#define SLOTS     64            /* words that may be on their way at once */
 #define WORD      1             /* tag */
 
 typedef struct word {
     uint32_t set;
     bool is_alarm, is_routine, is_pair, is_goodbye;
-    bool has_descriptor;    /* else it is too old to be known */
+    bool has_descriptor;    /* false: it is too old to be known */
     int32_t from;           /* set rank */
     uint64_t op;            /* counts the set's operations from 1 */
-    uint64_t digest;        /* of the descriptors up to that one */
+    uint64_t digest;        /* a digest of the descriptors up to that one */
     uint64_t least, passed; /* routine: see checked */
     rg__descriptor descriptor;
     rg__pair pair;
@@ -40,25 +40,25 @@ typedef struct started {
 struct rg__checked {
     rg__mpi *c;
     rg__checked *next;
-    int *ranks;  /* of the members in the world; owned */
+    int *ranks;  /* the members' world ranks; owned */
     uint64_t op; /* the newest */
     uint64_t digest;
     started history[HISTORY]; /* at op % HISTORY */
     uint64_t *digests;        /* at op % room; owned */
     uint64_t room;
-    uint64_t least; /* what the left neighbour and those from 0 on have ended */
+    uint64_t least;  /* what rank 0 to the left neighbour have ended */
     uint64_t passed; /* what all have ended, by the last word */
-    word *early;     /* by set rank: the oldest about one not started here */
-    uint64_t *left;  /* by set rank: what it had started, and 1; 0: it stays */
-    rg__descriptor *descriptor; /* by set rank: of the operation alarm */
-    bool *is_told;  /* its descriptor is here, or no member has it */
-    int ahead;      /* the lowest that can't tell its own; n: none */
-    uint64_t alarm; /* 0: none */
-    char *verdict;  /* owned */
-    uint64_t owed; /* routine words that the left neighbour has sent or will, */
+    word *early;     /* by set rank: oldest about an unstarted one */
+    uint64_t *left;  /* by set rank: 1 + its last one; 0: it stays */
+    rg__descriptor *descriptor; /* by set rank: those of operation alarm */
+    bool *is_told;      /* whose descriptor is here, or which has none */
+    int ahead;          /* the lowest rank that has lost its own; n: none */
+    uint64_t alarm;     /* 0: none */
+    char *verdict;      /* owned */
+    uint64_t owed;      /* routine words that the left one sends */
     uint64_t collected; /* and how many have come */
     uint32_t looks;
-    uint64_t since_ns; /* when the operation began to wait; 0: it does not */
+    uint64_t since_ns; /* since when the operation has waited; 0: it does not */
     bool has_stalled;  /* and all were told */
 };
 
@@ -72,7 +72,7 @@ static struct words {
     int next;
     rg__checked *first;
     uint64_t missing; /* routine words about sets that are gone here */
-    int staying;      /* members of the world that have not left */
+    int staying;      /* members of the world that have not left yet */
     bool has_left;    /* and all were told */
 } words;
 
@@ -149,8 +149,8 @@ rg_status rg__check_join(rg__mpi *c, const int *ranks)
 
 /* ----------------------------------------------------------------- telling */
 
-/* A slot whose word has gone out, or NULL. The next one is the oldest: if its
- * word has not, looking further is not worth it for a routine word. */
+/* A slot whose word has been sent, or NULL. The next slot is the oldest: if its
+ * word has not been sent, a routine word is not worth a longer search. */
 static word *free_slot(int looks, int *slot_p)
 {
     for (int i = 0; i < looks; i++) {
@@ -185,8 +185,8 @@ static void tell_all(const rg__checked *k, const word *what, bool is_alarm)
         tell(k, (k->c->rank + i) % k->c->n, what, is_alarm);
 }
 
-/* My word about that operation; without a descriptor if it was not started, or
- * long ago. */
+/* My word about that operation, without a descriptor if the operation was not
+ * started, or too long ago. */
 static word word_of(const rg__checked *k, uint64_t op)
 {
     const started *s = &k->history[op % HISTORY];
@@ -227,7 +227,7 @@ static void note_digest(rg__checked *k)
     k->digests[k->op % k->room] = k->digest;
 }
 
-/* It was started, and its digest is still here. */
+/* Was it started, and is its digest still here? */
 static bool has_digest(const rg__checked *k, uint64_t op)
 {
     return op <= k->op && k->op - op < k->room;
@@ -324,7 +324,7 @@ static void raise_alarm(rg__checked *k, uint64_t op)
     k->alarm = op;
     k->ahead = k->c->n;
     if (op <= k->op)
-        tell_mine(k, op); /* else when it starts */
+        tell_mine(k, op); /* false: when it starts */
 }
 
 static void compare(rg__checked *k, const word *w)

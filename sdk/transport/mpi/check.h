@@ -29,37 +29,37 @@
 
 #include "sdk/transport/mpi/mpi_comm.h"
 
-/* With the world, and before it goes. Collective. */
+/* Open with the world, close before the world is given back. Collective. */
 rg_status rg__check_open(void);
 void rg__check_close(void);
 
-/* A comm takes part from join to part; ranks are the world's, copied. */
+/* A comm takes part from join to part; ranks are world ranks, copied. */
 rg_status rg__check_join(rg__mpi *c, const int *ranks);
 void rg__check_part(rg__mpi *c);
 
 /* This process ends: tell all members of all comms. */
 void rg__check_goodbye(void);
 
-/* Members that have said so, and never start the operation in flight: at most
- * room of them into ranks; returns how many. */
+/* Members that have said goodbye, and so never start the operation in flight:
+ * writes at most `room` of them; returns how many. */
 int rg__check_left(const rg__mpi *c, int *ranks, int room);
-/* Has that member called rg_finalize, as far as is known? */
+/* Is it known that this member has called rg_finalize? */
 bool rg__check_has_left(const rg__mpi *c, int m);
 
 uint64_t rg__check_hash(const rg__descriptor *descriptor);
 
-/* This operation starts, and has ended. */
+/* An operation starts; it has ended. */
 void rg__check_started(rg__mpi *c);
 void rg__check_ended(rg__mpi *c);
 
-/* Two members' counts differ: ERR_MISMATCH, here and on all others. */
+/* The counts of two members differ: ERR_MISMATCH on all members. */
 rg_status rg__check_differs(rg__mpi *c, const rg__pair *p);
 
 /* Nothing has moved. RG_OK, or the verdict. */
 rg_status rg__check_waits(rg__mpi *c);
 
-/* MPI has failed: wait for a verdict, and give up with the sentence of the
- * failure. IN_PROGRESS meanwhile. */
+/* MPI has failed: wait for a verdict for a while (IN_PROGRESS), then give up
+ * with MPI's sentence. */
 rg_status rg__check_failed(rg__mpi *c, rg_status st, const char *why);
 
 /* The verdict so far: RG_OK, or ERR_MISMATCH with its sentence. */

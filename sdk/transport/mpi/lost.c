@@ -12,7 +12,7 @@
 #include "sdk/transport/mpi/peer_watch.h"
 #include "sdk/transport/mpi/session.h"
 
-#define LOST_NS     (1000 * RG__MS) /* until MPI knows which rank it is */
+#define LOST_NS     (1000 * RG__MS) /* for MPI to know which rank it is */
 #define RANKS_SHOWN 24
 
 /* Error classes. Open MPI 5 has these numbers, and the ABI of 4.1, whose header
@@ -119,7 +119,7 @@ bool rg__lost_in(const rg__mpi *c)
 
 /* ---------------------------------------------------- the rank that is lost */
 
-/* Set ranks of a group, at most RANKS_SHOWN; returns how many. */
+/* The set ranks of a group, at most RANKS_SHOWN; returns how many. */
 static int ranks_of(MPI_Group lost, MPI_Comm of, int *ranks)
 {
     int own[RANKS_SHOWN], n = 0;
@@ -139,7 +139,7 @@ static int ranks_of(MPI_Group lost, MPI_Comm of, int *ranks)
 static int find_lost(MPI_Comm of, int *ranks)
 {
     MPI_Group lost;
-    int is_here = 0; /* nothing ever is, but MPI gets to notice failures */
+    int is_here = 0; /* nothing comes, but MPI gets to notice failures */
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG,
                rg__session_has_world() ? rg__mpi_world() : MPI_COMM_SELF,
                &is_here, MPI_STATUS_IGNORE);

@@ -29,10 +29,10 @@ rg_status rg__lost_name(struct rg__mpi *c, const char *why);
 bool rg__lost_can_shrink(void);
 void rg__lost_revoke(MPI_Comm comm);
 int rg__lost_shrink(MPI_Comm comm, MPI_Comm *left_p);
-/* *all_p: it is so on all; false: a rank has died meanwhile. */
+/* all_p: whether it is true on all; false: a rank has died meanwhile. */
 bool rg__lost_agree(MPI_Comm comm, int *all_p);
-/* In MPI_Finalize: these processes agree, which ends though one dies, in place
- * of Open MPI's fence. */
+/* In MPI_Finalize, in place of Open MPI's fence: an agreement of these
+ * processes, which ends even if one dies. */
 void rg__lost_finalize(MPI_Comm left);
 
 /* Receives from any source go on for the members that are left. */

@@ -16,7 +16,7 @@
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/lost.h"
 
-/* Communicators that the program has from rg_set_mpi_comm. */
+/* Communicators that the program has got from rg_set_mpi_comm. */
 typedef struct lent {
     struct lent *next;
     MPI_Comm comm;
@@ -25,7 +25,7 @@ typedef struct lent {
 static struct mend {
     bool has_begun;
     bool is_made; /* the last round has made a world */
-    int keyval;   /* of the attribute by which MPI tells that one is freed */
+    int keyval;   /* of the attribute that tells when one is freed */
     lent *first;
 } mend;
 
@@ -111,7 +111,7 @@ static rg_status begin(void)
 
 /* -------------------------------------------------------------------- round */
 
-/* Whatever rank waits on one of them for another waits no longer. */
+/* Any rank that waits on one of them stops waiting. */
 static void revoke_all(void)
 {
     rg__lost_revoke(MPI_COMM_WORLD);
@@ -120,7 +120,7 @@ static void revoke_all(void)
         rg__lost_revoke(one->comm);
 }
 
-/* Has it the processes that had these ranks in MPI_COMM_WORLD, in that order?
+/* Does it have the processes with these ranks in MPI_COMM_WORLD, in that order?
  */
 static bool is_of(MPI_Comm comm, const int *ranks, int n)
 {

@@ -7,8 +7,8 @@
 /* See rg__launcher's mend. Called by a thread that may call MPI. */
 rg_status rg__mpi_mend(const int *ranks, int n, bool *is_made_p);
 
-/* The program has that communicator from now on: if ranks go on in place, it is
- * revoked with the world that it was made in. */
+/* The communicator is the program's from now on: if ranks go on in place, it is
+ * revoked together with its world. */
 rg_status rg__mend_note_lent(MPI_Comm comm);
 
 #endif

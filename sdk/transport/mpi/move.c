@@ -1,5 +1,5 @@
-/* Operations that only move data. They go as messages between each two ranks;
- * large sets use MPI's own operation. MPI counts in int. */
+/* Operations that only move data, by messages between each two ranks; large
+ * sets use MPI's own operation. MPI counts in int. */
 #include <string.h>
 
 #include "sdk/base/copy.h"
@@ -72,7 +72,7 @@ static char *recv_at(const rg__mpi *c, rg__elements p)
     return (char *)c->coll.recv + bytes_of(c, p.at);
 }
 
-/* A large alltoall goes by swaps where it is in place. */
+/* Does an alltoall run by swaps? Only a large one in place. */
 static bool may_swap(const rg__mpi *c)
 {
     return c->coll.kind == RG__ALLTOALL && c->n <= RG__MPI_FEW &&
@@ -133,7 +133,7 @@ static rg_status receive_as_told(rg__mpi *c)
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
-/* The data follow their count at once. */
+/* The data are sent right behind their count. */
 static rg_status post_told(rg__mpi *c)
 {
     c->stage = receive_as_told;
@@ -154,8 +154,8 @@ static void copy(char *to, const char *from, size_t bytes)
         rg__copy(to, from, bytes);
 }
 
-/* at: elements of the own part that are copied. They may lie anywhere in recv
- * (an allgather), so that pieces go from the end that is not overwritten. */
+/* at: elements of the own part that are copied. They may be anywhere in recv
+ * (an allgather), so pieces are taken from the end that is not overwritten. */
 static rg_status copy_own(rg__mpi *c)
 {
     const rg__elements from = rg__elements_to(c, c->rank),
@@ -250,8 +250,8 @@ static rg_status swap(rg__mpi *c)
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
-/* Where partners, whose memory most likely lies as this rank's does, receive
- * what goes by way of the scratch. */
+/* Where partners receive what passes the scratch; their memory is most likely
+ * aligned as this rank's is. */
 static const char *own_part(const rg__mpi *c)
 {
     return recv_at(c, rg__elements_from(c, c->rank));
@@ -290,7 +290,7 @@ static rg_status broadcast_few(rg__mpi *c)
     return post_messages(c);
 }
 
-/* An empty message from one rank and to one. */
+/* Post an empty message to one rank, and a receive from another. */
 static rg_status sign(rg__mpi *c, int from, int to)
 {
     MPI_Request *request = rg__mpi_request(c);
@@ -307,8 +307,8 @@ static rg_status sign(rg__mpi *c, int from, int to)
     return st;
 }
 
-/* part: how far away this step's ranks are. With each step, a rank
- * knows of twice as many. */
+/* part: the distance of this step's ranks. With each step a rank hears of twice
+ * as many others. */
 static rg_status pass_on(rg__mpi *c)
 {
     const int far = (int)c->part;

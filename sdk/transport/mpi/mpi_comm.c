@@ -19,7 +19,7 @@ static bool mpi_holds(rg__comm *base)
     return c->requests > 0 || rg__lost_in(c);
 }
 
-/* Thrown away; a part that has not arrived yet comes while MPI goes on. */
+/* Throw a message away; parts that have not arrived come while MPI goes on. */
 static void take(MPI_Message *message, const MPI_Status *status)
 {
     int bytes = 0, is_whole = 0;
@@ -165,7 +165,7 @@ static rg_status note_ranks(rg__mpi *c, const int *ranks)
     return RG_OK;
 }
 
-/* Uses nothing that the engine's lock guards. */
+/* Needs no lock: it uses nothing that the engine's lock guards. */
 static rg_status mpi_rendezvous(rg__comm *world, const int *ranks, int n,
                                 uint32_t id, rg__comm **comm_p)
 {
@@ -214,7 +214,7 @@ static bool is_among(int m, const int *ranks, int n)
     return false;
 }
 
-/* MPI does not say which ranks it waits for: at least those that never come. */
+/* MPI does not say which ranks it waits for; those that have left are known. */
 static int mpi_awaited(rg__comm *base, int *ranks, int room)
 {
     const rg__mpi *c = (const rg__mpi *)base;

@@ -15,7 +15,7 @@
  * collectives are for larger ones: they are no quicker, and Open MPI 4.1 tells
  * their failures to the error handler of MPI_COMM_WORLD, the program's. */
 #define RG__MPI_FEW   16
-#define RG__MPI_SMALL ((uint64_t)1 << 20) /* bytes a root sends in all */
+#define RG__MPI_SMALL ((uint64_t)1 << 20) /* bytes that a root sends in all */
 
 #define SMALL_SCRATCH 256
 
@@ -29,17 +29,17 @@ typedef struct rg__brought {
     int64_t value[4]; /* AGREE */
 } rg__brought;
 
-/* Of an uneven form: what one member sends, and what the other expects. */
+/* In an uneven form: what one member sends, and what another one expects. */
 typedef struct rg__pair {
     int32_t from, to;
     uint64_t sends, expects;
 } rg__pair;
 
-/* Of a reduction: elements that are exchanged and computed together. */
+/* A reduction's block: elements that are exchanged and computed together. */
 typedef struct rg__round {
     uint64_t at, count;
-    char *scratch;   /* that others' data come to */
-    int heard, sent; /* requests up to those data, and to the last one sent */
+    char *scratch;   /* the scratch that receives others' data */
+    int heard, sent; /* requests up to the last received, sent */
 } rg__round;
 
 struct rg__mpi {
@@ -48,49 +48,48 @@ struct rg__mpi {
     bool is_world;  /* mpi is the world's, and not this comm's to free */
     bool is_broken; /* MPI has failed on it */
     int rank, n;
-    int *ranks; /* of the members in the world; owned; NULL: it is the world */
+    int *ranks; /* the members' world ranks; owned; NULL: it is the world */
     uint32_t id;
 
-    rg__slip slip; /* of a member that is an operation behind, or ahead */
+    rg__slip slip; /* finds a member that is an operation behind or ahead */
     uint64_t ops;  /* started */
 
     rg__coll coll;
-    uint64_t hash; /* of what is started, as far as members must start alike */
-    int tag; /* of its messages: members that have started different things do
-                not take each other's */
+    uint64_t hash;  /* a hash of what members must start alike */
+    int tag;        /* tag of its messages: members that have started different
+                things do not take each other's */
     bool is_untold; /* check.c learns of it once its messages are on their way
                      */
-    rg__stage_fn stage, next; /* next: after a comparison */
+    rg__stage_fn stage, next; /* next: the stage after a comparison */
     uint64_t at, part;        /* elements done, and in flight */
     uint64_t done;            /* elements of the part that are computed */
-    uint64_t round_count;     /* elements of a round, the last one excepted */
+    uint64_t round_count;     /* elements of each round but the last */
     rg__round round[2];       /* by its number; two are in flight */
     bool is_together; /* a reduction that each member computes completely */
     bool is_packed;   /* an alltoall that sends from scratch */
 
     MPI_Request *request;   /* owned, as what follows */
-    int requests, room;     /* posted, and how many there is room for */
-    int completed;          /* of those that are posted */
-    int needed;             /* so many before the next stage; 0: all */
-    uint32_t looks;         /* without success */
-    uint64_t since_ns;      /* since when; 0: they were few */
-    uint64_t looked_ns;     /* the last time */
-    rg__brought mine, *all; /* all: n of them */
+    int requests, room;     /* how many are posted, and how many fit */
+    int completed;          /* how many of the posted ones are complete */
+    int needed;             /* how many the next stage needs; 0: all */
+    uint32_t looks;         /* polls without success */
+    uint64_t since_ns;      /* since when; 0: there were only few */
+    uint64_t looked_ns;     /* the last poll */
+    rg__brought mine, *all; /* all: of n members */
     uint64_t *told;         /* uneven: elements that I send to each member, */
     uint64_t *collected;    /* and that each says it sends me */
-    rg__pair mine_found, *found; /* what differs; found: of n members */
-    char *scratch;               /* of this operation; NULL: none */
-    void *block;                 /* in which it lies; NULL: in small */
+    rg__pair mine_found, *found; /* what differs; found: from n members */
+    char *scratch;               /* memory of this operation; NULL: none */
+    void *block;                 /* its block; NULL: it is in small */
     uint64_t block_bytes;
-    _Alignas(16) char small[SMALL_SCRATCH]; /* where small scratch lies */
+    _Alignas(16) char small[SMALL_SCRATCH]; /* for small scratch */
 
     rg__mpi_lanes *lanes; /* of the world; owned */
 
     rg__checked *checked; /* NULL: not compared late */
-    char *failed; /* what MPI has said when it failed; NULL: it has not */
+    char *failed; /* what MPI said when it failed; NULL: it has not failed */
     rg_status failed_st;
-    uint64_t lost_ns; /* when MPI has said that a member is lost; 0: it has
-                         not */
+    uint64_t lost_ns; /* when MPI reported a lost member; 0: it has not */
 };
 
 /* stage.c */
@@ -108,55 +107,55 @@ void rg__mpi_need_so_far(rg__mpi *c);
 /* Go on with that stage when so many of those posted are complete, at once if
  * they are by now; 0: all. */
 rg_status rg__mpi_then(rg__mpi *c, rg__stage_fn stage, int needed);
-/* Give the operation so much memory; it is freed when it has ended. like: the
- * source of the copy to its beginning, or the destination of the copy from
- * there; parts of it are best aligned as rg__mpi_stride does. */
+/* Give the operation memory until it has ended. like: what is copied to its
+ * beginning, or where its beginning is copied to; align parts of it as
+ * rg__mpi_stride does. */
 rg_status rg__mpi_scratch(rg__mpi *c, uint64_t bytes, const void *like);
-/* From one part of so many bytes to the next, all alike. */
+/* From one part of so many bytes to the next, with equal alignment. */
 uint64_t rg__mpi_stride(uint64_t bytes);
 
 void rg__mpi_free_scratch(rg__mpi *c);
-/* Scratch of earlier operations is kept for the next ones, at most so many
- * bytes. */
+/* Keep scratch of earlier operations for the next ones, at most so many bytes.
+ */
 void rg__mpi_keep_spares(uint64_t most);
 /* Are the posts that are needed complete? */
 rg_status rg__mpi_await(rg__mpi *c);
-/* Polls of several idle sets take turns: is it too early to poll this set
- * again; it is no longer waited for; an operation starts. */
+/* Polls of several idle sets take turns. Is it too early to poll this set
+ * again? The set is no longer waited for; an operation starts. */
 bool rg__mpi_backs_off(const rg__mpi *c);
 void rg__mpi_note_no_wait(rg__mpi *c);
 void rg__mpi_note_start(void);
 
-/* elements.c: what goes to and comes from rank r, in elements. */
+/* elements.c: what this rank sends to rank r, and receives from it. */
 typedef struct rg__elements {
     uint64_t at, count;
 } rg__elements;
 
 rg__elements rg__elements_to(const rg__mpi *c, int r);
 rg__elements rg__elements_from(const rg__mpi *c, int r);
-/* Of an alltoall that sends from a copy, where parts follow one another. */
+/* For an alltoall that sends from a copy, where parts follow one another. */
 rg__elements rg__elements_packed(const rg__mpi *c, int r);
 /* ERR_MISMATCH with its sentence. */
 rg_status rg__elements_differ(const rg__mpi *c, rg__kind kind,
                               const rg__pair *p);
-/* The type as which elements are moved: one of equal size and no padding. */
+/* The MPI type for moving elements: of the same size, without padding. */
 MPI_Datatype rg__mpi_type(rg_type type);
-/* And as which MPI reduces them. */
+/* The MPI type for reducing them. */
 MPI_Datatype rg__mpi_reduced_type(rg_type type);
 
 /* uneven.c */
 bool rg__uneven_is(const rg__mpi *c);
 /* REGROUP_CHECK=each: a stage, on the way to c->next. */
 rg_status rg__uneven_compare(rg__mpi *c);
-/* late: post the counts, of which the others' are needed; when they have come
- * RG_OK, or ERR_MISMATCH. */
+/* late: post the counts, and wait for those of the others; then RG_OK, or
+ * ERR_MISMATCH. */
 rg_status rg__uneven_tell(rg__mpi *c);
 rg_status rg__uneven_collected(rg__mpi *c);
 /* move.c, mpi_reduce.c: the first stage of a kind; it begins with at = part =
  * 0. */
 rg__stage_fn rg__mpi_moves(const rg__mpi *c);
 rg__stage_fn rg__mpi_reduces(const rg__mpi *c);
-/* Post messages of count elements to or from a rank, 0 included: none. */
+/* Post messages of count elements to or from a rank; none if count is 0. */
 rg_status rg__mpi_send(rg__mpi *c, int to, const void *data, uint64_t count);
 rg_status rg__mpi_recv(rg__mpi *c, int from, void *data, uint64_t count);
 

@@ -20,9 +20,9 @@ typedef struct piece {
     char data[PIECE_BYTES];
 } piece;
 
-/* To and from one rank. */
+/* The pieces to and from one rank. */
 typedef struct lane {
-    piece *out[PIECES]; /* owned, as in; NULL: not used yet */
+    piece *out[PIECES]; /* owned, like `in`; NULL: not used yet */
     unsigned next, oldest;
     uint64_t settled;
     piece *in;
@@ -45,7 +45,7 @@ static piece *make_piece(void)
     return p;
 }
 
-/* false: it is still under way, or MPI has failed. */
+/* Has it completed? false: not yet, or MPI has failed. */
 static bool is_complete(rg__mpi_lanes *all, int rank, piece *p)
 {
     int is_there = 0;
@@ -170,7 +170,7 @@ rg_status rg__mpi_lanes_open(MPI_Comm comm, int n, rg__mpi_lanes **lanes_p)
     return RG_OK;
 }
 
-/* MPI goes on using what is under way. */
+/* MPI goes on using pieces that are under way. */
 static void free_piece(piece *p)
 {
     int is_there = 1;

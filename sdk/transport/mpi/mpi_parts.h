@@ -10,7 +10,7 @@
 #include "regroup/regroup_mpi.h"
 #include "sdk/transport/launcher.h"
 
-#define RG__MPI_TAGS 32767 /* every MPI has so many */
+#define RG__MPI_TAGS 32767 /* every MPI has tags up to this */
 
 typedef enum rg__check_mode {
     CHECK_OFF,
@@ -31,12 +31,12 @@ void rg__mpi_detach(void);
 MPI_Comm rg__mpi_world(void);
 int rg__mpi_world_rank(void);
 
-/* The communicator for the next attach; MPI_COMM_NULL: the default. */
+/* Set the communicator for the next attach; MPI_COMM_NULL: the default. */
 void rg__mpi_hand_over(MPI_Comm comm);
-/* Under an agent: this communicator is the world from now on; the one before
+/* Under an agent: this communicator is the world from now on; the former one
  * stays as it is. */
 rg_status rg__mpi_take_world(MPI_Comm comm);
-/* Or the name of a process set, borrowed; NULL: none. */
+/* Set the name of a process set for the next attach; borrowed; NULL: none. */
 void rg__mpi_hand_over_pset(const char *pset);
 
 /* May the calling thread call MPI? May the Regroup thread? */
@@ -45,17 +45,17 @@ bool rg__mpi_is_multiple(void);
 /* Do Regroup threads call MPI on all ranks? The same on all of them. */
 bool rg__mpi_are_multiple(void);
 
-/* MPI is initialised, and not finalised, or the world is a session's. */
+/* Is MPI initialised and not finalised, or the world a session's? */
 bool rg__mpi_is_up(void);
 
-/* ERR_REFUSED: a launcher has started several tasks, but MPI, whose world is
- * from, sees only this one. */
+/* ERR_REFUSED: a launcher has started several tasks, but MPI, with `from` as
+ * its world, sees only this one. */
 rg_status rg__mpi_refuse_other(MPI_Comm from);
 
 rg__check_mode rg__mpi_check(void);
 
-/* A communicator of n ranks of the world in that order. Collective over them.
- */
+/* Make a communicator of n ranks of the world, in that order. Collective over
+ * them. */
 rg_status rg__mpi_create(const int *ranks, int n, uint32_t id,
                          MPI_Comm *comm_p);
 

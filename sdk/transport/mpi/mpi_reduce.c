@@ -26,10 +26,10 @@
 #define IN_PAIRS    256                 /* bytes */
 #define AT_ONCE     ((uint64_t)4 << 10) /* shorter messages: Open MPI's sm */
 #define TOGETHER    ((uint64_t)24 << 10)
-#define HEARD       ((uint64_t)48 << 10) /* up to so many from all others */
-#define TO_ROOT     ((uint64_t)2 << 20)  /* bytes, of all senders */
+#define HEARD       ((uint64_t)48 << 10) /* most bytes from all others */
+#define TO_ROOT     ((uint64_t)2 << 20)  /* bytes of all senders together */
 #define PIECE_BYTES ((uint64_t)128 << 10)
-#define REQUESTS    4096 /* are waited for before more are posted */
+#define REQUESTS    4096 /* so many are waited for before more are posted */
 #define BLOCK_BYTES ((size_t)16 << 10)
 #define CHUNK       ((uint64_t)1 << 27) /* elements of one call */
 
@@ -163,7 +163,7 @@ static rg_status set_aside(rg__mpi *c)
     }
     const uint64_t piece = rg__mpi_are_multiple()
                                ? RG__WORK_BYTES / rg_type_size(c->coll.type)
-                               : c->part; /* the caller may not come again */
+                               : c->part; /* the caller may stay away */
     const uint64_t now = at_most(c->part - c->done, piece);
     rg__copy(c->scratch + bytes_of(c, c->done),
              send + bytes_of(c, c->at + c->done), bytes_of(c, now));
@@ -215,8 +215,7 @@ static rg_status whole(rg__mpi *c)
  *   slices 0, slices 1, results 0, slices 2, results 1, ...
  */
 
-/* Of a round, in elements: where the slice of rank r begins in all data, and
- * its length. */
+/* Rank r's slice of a round, in elements: its begin in all data, its length. */
 typedef struct slice {
     uint64_t at, count;
 } slice;
@@ -272,7 +271,7 @@ static char *my_result(const rg__mpi *c, const rg__round *round)
     return round->scratch + (uint64_t)(c->n - 1) * stride(c, round);
 }
 
-/* The one that is computed. */
+/* The round that is computed. */
 static rg__round *this_round(rg__mpi *c)
 {
     return &c->round[c->part % 2];
@@ -360,8 +359,8 @@ static rg_status end_round(rg__mpi *c)
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
-/* Elements [at, at + count) of my slice, of all members in rank order. More
- * members than rg__combine takes at a time are taken in turns. */
+/* Compute elements [at, at + count) of my slice over all members, in rank
+ * order. More members than rg__combine takes are added in several calls. */
 static void combine(const rg__mpi *c, const rg__round *round, uint64_t at,
                     size_t count, void *out)
 {
@@ -376,8 +375,8 @@ static void combine(const rg__mpi *c, const rg__round *round, uint64_t at,
     rg__combine(o, out, src, n, count, c->n);
 }
 
-/* In place, my own send lies where the result goes. If it is added first it is
- * read before it is written to; else it goes by way of a block. */
+/* In place, my own send is where the result goes. If it is added first, it is
+ * read before it is overwritten; else it is copied to a block. */
 static bool is_written_early(const rg__mpi *c, const rg__round *round)
 {
     const uint64_t at = slice_of(c, round, c->rank).at;
@@ -581,7 +580,7 @@ static bool goes_pairwise(const rg__mpi *c)
 
 /* ------------------------------------------------------------------ choice */
 
-/* Messages that MPI sends at once are worth another step. */
+/* Messages that MPI sends eagerly are worth another step. */
 static bool goes_together(const rg__mpi *c)
 {
     const uint64_t bytes = bytes_of(c, c->coll.count);
@@ -592,16 +591,16 @@ static bool goes_together(const rg__mpi *c)
                                bytes <= TOGETHER && bytes * others <= HEARD);
 }
 
-/* Below MPI_THREAD_MULTIPLE no thread of Regroup's takes an operation from one
- * stage to the next while the program is inside MPI, which goes on with its own
- * by itself in any call. In an allreduce other ranks wait for that. */
+/* Below MPI_THREAD_MULTIPLE no thread takes an operation from one stage to the
+ * next while the program is inside MPI, but MPI's own operations progress in
+ * any MPI call. In an allreduce other ranks wait for that. */
 static bool is_left_to_mpi(const rg__mpi *c)
 {
     return c->n > 1 && c->coll.kind == RG__ALLREDUCE &&
            !rg__mpi_are_multiple() && !goes_together(c);
 }
 
-/* MPICH 4.0 takes the largest number of an unsigned type for -1. */
+/* MPICH 4.0 treats the largest number of an unsigned type as -1. */
 static bool mpi_compares(const rg__coll *o)
 {
     uint64_t least = 0, most = UINT64_MAX;

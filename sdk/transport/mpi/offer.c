@@ -1,4 +1,4 @@
-/* The library offers MPI as a launcher as soon as it is loaded. */
+/* Once it is loaded, the library offers MPI as a launcher. */
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/mend.h"
 #include "sdk/transport/mpi/mpi_parts.h"

@@ -23,21 +23,21 @@
 #include "sdk/transport/mpi/mpi_parts.h"
 
 #define LOOK_MS  100
-#define DRAIN_NS (200 * RG__MS)  /* what it sent has arrived by then */
-#define END_NS   (5000 * RG__MS) /* of a call that a dead process is to join */
+#define DRAIN_NS (200 * RG__MS)  /* by then what it sent has arrived */
+#define END_NS   (5000 * RG__MS) /* a call waits so long for the dead */
 
 static struct watch {
-    pthread_mutex_t lock; /* guards `first`, and what the thread is told */
+    pthread_mutex_t lock; /* guards `first`, and the orders to the thread */
     pthread_t thread;
     bool is_running, wants_stop;
     int event;                  /* rung when something here has changed */
     struct pollfd *polled;      /* by rank, and then the event; owned */
-    _Atomic uint64_t *ended_ns; /* by rank, 0: it lives; owned */
-    _Atomic int size;           /* of the world, 0: not known yet */
-    _Atomic uint64_t any_ns;    /* when the first one ended */
+    _Atomic uint64_t *ended_ns; /* by rank; 0: the process lives; owned */
+    _Atomic int size;           /* of the world; 0: not known yet */
+    _Atomic uint64_t any_ns;    /* when the first process ended */
 
-    pthread_mutex_t telling; /* guards what follows and the numbers in polled,
-                                and is held while lost is called */
+    pthread_mutex_t telling; /* guards what follows and `polled`; held while
+                                `lost` is called */
     void (*lost)(void *arg, int rank);
     void *arg;
 
@@ -181,7 +181,7 @@ bool rg__watch_has_any_ended(void)
     return atomic_load(&watch.any_ns) != 0;
 }
 
-/* The thread may not have seen it yet. */
+/* The thread may not have noticed it yet. */
 static bool ends_by_now(int rank)
 {
     struct pollfd process = {-1, POLLIN, 0};
@@ -234,7 +234,7 @@ static void note_ended(int rank)
     pthread_mutex_unlock(&watch.telling);
 }
 
-/* Until something happens, or a look at the calls is due. */
+/* Wait until something happens, or a look at the calls is due. */
 static void await(bool has_call)
 {
     struct pollfd event = {watch.event, POLLIN, 0};

@@ -23,7 +23,7 @@
 /* How others on the host find a process; 0: it can't be watched. */
 typedef struct rg__pid {
     int32_t pid;
-    uint64_t space; /* its numbers' */
+    uint64_t space; /* the namespace of its number */
 } rg__pid;
 
 rg_status rg__watch_start(void);
@@ -39,19 +39,19 @@ void rg__watch_tell(void (*lost)(void *arg, int rank), void *arg);
 
 /* Has that rank's process ended, so long ago that all it sent has arrived? */
 bool rg__watch_has_ended(int rank);
-/* Has any? */
+/* Has any rank's process ended? */
 bool rg__watch_has_any_ended(void);
-/* ERR_PEER_LOST: one of these ranks has ended, so a call of MPI that waits for
- * it would not return; what: the call of Regroup. */
+/* ERR_PEER_LOST: one of these ranks has ended, so an MPI call that waits for it
+ * would never return. what: the name of Regroup's call. */
 rg_status rg__watch_check(const char *what, const int *ranks, int n);
 
 /* A call of MPI that may wait for n ranks of the world; ranks NULL: for all.
- * All of it is borrowed from enter to leave, on one thread. */
+ * Borrowed from enter to leave, which are called on one thread. */
 typedef struct rg__wait {
     const char *call;
     const int *ranks;
     int n;
-    uint64_t since_ns; /* peer_watch.c's, as what follows */
+    uint64_t since_ns; /* for peer_watch.c, like the rest */
     bool is_told;
     struct rg__wait *next;
 } rg__wait;

@@ -97,8 +97,8 @@ static int level_of_session(void)
     return MPI_THREAD_SINGLE;
 }
 
-/* "mpi://WORLD, mpi://SELF", and whether the one is among them: MPICH 4.0 ends
- * a process that asks for a set that is not. */
+/* List the sets ("mpi://WORLD, mpi://SELF") and look for this one: MPICH 4.0
+ * ends a process that asks for an unknown set. */
 static bool find_pset(const char *pset, char names[NAMES_MAX])
 {
     size_t used = 0;
@@ -118,8 +118,8 @@ static bool find_pset(const char *pset, char names[NAMES_MAX])
     return is_found;
 }
 
-/* Open MPI 5.0 crashes in a session after the end of the last one: there is one
- * for the whole process, even if a set is not found. */
+/* Open MPI 5.0 crashes in a session that follows another one: so a process has
+ * only one, even if a set is not found. */
 rg_status rg__session_open(const char *pset)
 {
     char names[NAMES_MAX];

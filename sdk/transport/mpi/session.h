@@ -11,12 +11,12 @@
 /* Local. ERR_UNSUPPORTED: this MPI has no sessions; ERR_INVALID: it knows no
  * such set, or the one session of this process is over. */
 rg_status rg__session_open(const char *pset);
-/* A communicator of the processes of the set, in its order, and the thread
- * level. The caller frees it before close. Collective over them. */
+/* Make a communicator of the set's processes, in its order; also returns the
+ * thread level. The caller frees it before close. Collective. */
 rg_status rg__session_meet(const char *pset, MPI_Comm *comm_p, int *level_p);
-/* From attach to close. */
+/* True from attach to close. */
 bool rg__session_has_world(void);
-/* Harmless without a session. */
+/* Does nothing without a session. */
 void rg__session_close(void);
 
 #endif

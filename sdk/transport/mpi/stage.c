@@ -6,7 +6,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/mpi_comm.h"
 
-/* Parts of the time that an operation has waited. */
+/* Fractions of the time that an operation has waited. */
 #define BACKOFF_PART 16
 #define BACKOFF_MOST 4
 #define UNTIMED      16
@@ -32,7 +32,7 @@ typedef struct spare {
 
 static spare *spares;
 
-/* Keep the newest, up to so many bytes. */
+/* Keep the newest blocks, up to so many bytes. */
 void rg__mpi_keep_spares(uint64_t most)
 {
     spare **at = &spares;
@@ -47,7 +47,7 @@ void rg__mpi_keep_spares(uint64_t most)
     *at = NULL;
 }
 
-/* The smallest that has room for so many bytes; NULL: none has. */
+/* The smallest block with room for so many bytes; NULL: none has. */
 static spare *take_spare(uint64_t bytes)
 {
     spare **best = NULL;

@@ -23,7 +23,7 @@ static rg__pair pair_from(const rg__mpi *c, int r)
                       .expects = rg__elements_from(c, r).count};
 }
 
-/* Of this member and all others, the first that differs; none: from is -1. */
+/* The first difference between this and another member; from -1: none. */
 static rg__pair find(const rg__mpi *c)
 {
     for (int r = 0; r < c->n; r++) {

@@ -16,22 +16,22 @@
 #include "sdk/transport/mpi/peer_watch.h"
 #include "sdk/transport/mpi/session.h"
 
-/* One per process, as MPI itself. */
+/* One per process, like MPI itself. */
 static struct world {
-    MPI_Comm handed;        /* by rg_init_mpi; not ours */
-    const char *pset;       /* by rg_init_session, or NULL */
+    MPI_Comm handed;        /* given to rg_init_mpi; not ours */
+    const char *pset;       /* given to rg_init_session, or NULL */
     MPI_Comm comm;          /* ours */
-    MPI_Errhandler handler; /* of the communicator that it was made from */
+    MPI_Errhandler handler; /* of the communicator before it */
     int keyval;             /* of the attribute of MPI_COMM_SELF */
     int level;
-    bool is_multiple; /* that is MPI_THREAD_MULTIPLE on all ranks */
+    bool is_multiple; /* MPI_THREAD_MULTIPLE on all ranks */
     int rank;
     bool is_ours;     /* rg_init has initialised MPI */
-    bool is_handed;   /* handed is one */
-    bool is_attached; /* comm is there */
+    bool is_handed;   /* `handed` is a communicator */
+    bool is_attached; /* `comm` is valid */
     bool is_parting;  /* no function is to be called when MPI ends */
     rg__check_mode check;
-    pthread_t thread; /* that may call MPI where level is low */
+    pthread_t thread; /* the thread that may call MPI if the level is low */
     void (*ended)(void *arg, const char *why);
     void *arg;
 } world;
@@ -101,7 +101,7 @@ rg_status rg__mpi_status(const char *call, int code)
 
 /* ---------------------------------------------------------------- attaching */
 
-/* Variables by which the launchers of MPI tell a process its rank. */
+/* The variables in which MPI launchers give a process its rank. */
 static const char *const launched_by[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                           "PMI_RANK", "PMIX_RANK"};
 
@@ -171,14 +171,14 @@ static rg_status note_thread(void)
                     "MPI_THREAD_MULTIPLE there");
 }
 
-/* A shell in an allocation of Slurm's has the number of tasks, too. */
+/* A shell in a Slurm allocation has the number of tasks, too. */
 static bool is_told_by(const char *name)
 {
     return strcmp(name, "SLURM_NTASKS") != 0 ||
            getenv("SLURM_STEP_ID") != NULL || getenv("SLURM_PROCID") != NULL;
 }
 
-/* A program that hands over MPI_COMM_SELF, or a set of few, means to be alone.
+/* A program that hands over MPI_COMM_SELF, or a small set, means to be alone.
  */
 static bool wants_to_be_alone(void)
 {
@@ -190,9 +190,9 @@ static bool wants_to_be_alone(void)
            how == MPI_IDENT;
 }
 
-/* Under the mpirun of another MPI, or an srun that it does not know, each task
- * is an MPI_COMM_WORLD of one, and the program would run that many times, each
- * time alone. */
+/* Under another MPI's mpirun, or an unknown srun, each task is an
+ * MPI_COMM_WORLD of one, and the program would run that many times, each time
+ * alone. */
 rg_status rg__mpi_refuse_other(MPI_Comm from)
 {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
@@ -224,8 +224,8 @@ static void take_communicator(MPI_Comm comm, MPI_Comm from)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 }
 
-/* Not by dup: that would call back into the program for its attributes. That
- * of a session is our own already. */
+/* Not by dup, which would call the program's attribute functions. A session's
+ * communicator is our own already. */
 static rg_status own_communicator(MPI_Comm from)
 {
     MPI_Group group;
@@ -466,7 +466,7 @@ rg_status rg__mpi_create(const int *ranks, int n, uint32_t id, MPI_Comm *comm_p)
                                          (int)(id % RG__MPI_TAGS), comm_p));
     rg__watch_leave(&wait);
     MPI_Group_free(&group);
-    if (st == RG_OK) /* MPICH does not inherit its parent's */
+    if (st == RG_OK) /* MPICH does not inherit the parent's handler */
         st =
             rg__mpi_status("MPI_Comm_set_errhandler",
                            MPI_Comm_set_errhandler(*comm_p, MPI_ERRORS_RETURN));
