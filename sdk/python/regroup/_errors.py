@@ -104,7 +104,7 @@ class NotMember(RegroupError, status=Status.ERR_NOT_MEMBER):
 
 
 class Unsupported(RegroupError, status=Status.ERR_UNSUPPORTED):
-    """It was not found."""
+    """This is not supported here."""
 
 
 class Mismatch(RegroupError, status=Status.ERR_MISMATCH):

@@ -150,7 +150,8 @@ static inline char *rg__shm_slot(const rg__native *c, int m, uint32_t step)
            (size_t)((c->steps + step) % STAGES) * STAGE_BYTES;
 }
 
-/* part.c, for rg__kind_scatters: bytes [*begin_p, *end_p) of what is sent are member m's. */
+/* part.c, for rg__kind_scatters: bytes [*begin_p, *end_p) of what is sent are
+ * member m's. */
 void rg__shm_part(const rg__native *c, int m, uint64_t *begin_p,
                   uint64_t *end_p);
 
