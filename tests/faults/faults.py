@@ -94,7 +94,8 @@ def run_cell(flags, cell, seed):
     keep = os.path.join(flags.keep, f"{cell.name.replace('/', '_')}-{seed}")
     begin = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, os.path.join(HERE, "faults.py"), "--cell", cell.name,
+        [sys.executable, "-S", os.path.join(HERE, "faults.py"), "--cell",
+         cell.name,
          "--seed", str(seed), "--hosts", str(flags.hosts), "--slots",
          str(flags.slots), "--keep", keep,
          *(["--names"] if flags.names else [])], stdin=subprocess.DEVNULL,
