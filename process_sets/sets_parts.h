@@ -97,8 +97,8 @@ static inline bool rg__set_is_world(const rg_set *set)
     return set == &set->ctx->sets->world;
 }
 
-/* sets.c: as rg__world_gather and rg__world_reduce do, over any channel; words:
- * n numbers of 8 bytes. */
+/* own_calls.c: as rg__world_gather and rg__world_reduce do, over any channel;
+ * words: n numbers of 8 bytes. */
 rg_status rg__gather_over(rg__channel *channel, const char *what,
                           const void *mine, void *all, uint64_t bytes,
                           int size);

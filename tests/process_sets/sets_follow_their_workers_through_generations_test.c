@@ -2,7 +2,7 @@
  * are open again under the same handle, with ranks that moved; those with a
  * lost member end; the newcomer has rank 0's table and finds sets by name.
  *
- * Covers: sync.c sets.c colors.c table.c */
+ * Covers: sync.c sets.c own_calls.c colors.c table.c */
 #include "tests/lib/world.h"
 
 static rg_set *make(world *w, const char *name, const int *ranks, int n)
