@@ -1,8 +1,9 @@
 """Under --mpi=ulfm on two hosts the loss of a rank is outlived in place, on
 either host; the loss of a host is another launch, since it ends mpirun. The
-program calls MPI on MPI_COMM_WORLD until the first loss.
+program calls MPI on MPI_COMM_WORLD until the first loss. Ranks know the
+addresses of all others from MPI_Init on: MPI would wait for a dead one's.
 
-Covers: in_place.c mend.c plan.c mpirun.c
+Covers: in_place.c mend.c plan.c mpirun.c flavour.c
 """
 
 import os
@@ -10,7 +11,7 @@ import signal
 
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, skip, until
-from mpijob import HOSTS_ENV, IN_PLACE, launches, need_solver
+from mpijob import HOSTS_ENV, IN_PLACE, launches, need_solver, variables_of
 
 
 def wait_world(job, count, launch, size):
@@ -33,6 +34,8 @@ def test():
                       env=HOSTS_ENV) as job:
             wait_world(job, 1, 1, 4)
             pids = [job.pid(rank) for rank in range(4)]
+            claim(int(variables_of(pids[0])["OMPI_MCA_mpi_add_procs_cutoff"])
+                  >= 4, "addresses are looked up when they are needed")
             os.kill(pids[3], signal.SIGKILL)
             wait_world(job, 2, 1, 3)
             os.kill(pids[0], signal.SIGKILL)

@@ -58,9 +58,11 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      /* Of its ways to carry messages only ob1 tells of failures. Between hosts
       * han is its collectives' first choice, and ignores failures: a sum was
       * wrong, and the call's result MPI_SUCCESS. Its own list for ULFM leaves
-      * out the last two. */
+      * out the last two. Endpoints are made in MPI_Init: a revoke that first
+      * asks for the address of a dead rank waits for that forever. */
      .ulfm = LIST("--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "coll",
-                  "^han,adapt,hcoll,portals4"),
+                  "^han,adapt,hcoll,portals4", "--mca", "mpi_add_procs_cutoff",
+                  "1000000"),
      .rank = "PMIX_RANK",
      .own =
          LIST(OMPI_OWN, PMIX_OWN, "OMPI_WORLD_", "OMPI_LIBDIR_", "OMPI_TOOL_",
