@@ -30,9 +30,9 @@ rg__size_class rg__payload_class(const rg__native *c)
                                                           : 1;
     if (c->bytes <= slot_bytes(s, is_sum) && c->bytes * shares <= SMALL_ALL)
         return SMALL;
-    return is_sum && c->bytes <= MEDIUM_BYTES && c->bytes * hosts <= MEDIUM_ALL
-               ? MEDIUM
-               : LARGE;
+    const uint64_t sent = rg__topology_pairs(s) ? c->bytes : c->bytes * hosts;
+    return is_sum && c->bytes <= MEDIUM_BYTES && sent <= MEDIUM_ALL ? MEDIUM
+                                                                    : LARGE;
 }
 
 void rg__payload_slice(const rg__native *c, int rail, size_t *begin_p,
