@@ -4,9 +4,11 @@
  *
  * Covers: shm.c */
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sdk/base/shm.h"
@@ -96,6 +98,36 @@ static void check_huge(void)
     close(fd);
 }
 
+/* Beside processes that take the processors most of the time, too. */
+static void check_huge_when_busy(void)
+{
+    enum { OTHERS = 16 };
+    const size_t bytes = 64 * HUGE_PAGE;
+    const pid_t me = getpid();
+    pid_t other[OTHERS];
+    int fd = -1;
+    void *at = NULL;
+    for (int i = 0; i < OTHERS; i++) {
+        other[i] = fork();
+        CHECK(other[i] >= 0);
+        while (other[i] == 0)
+            if (getppid() != me)
+                _exit(1);
+    }
+    CHECK_OK(rg__shm_create("huge", bytes, true, &fd));
+    CHECK_OK(rg__shm_map(fd, bytes, &at));
+    rg__shm_make_huge(at, bytes);
+    for (int i = 0; i < OTHERS; i++) {
+        CHECK_EQ(kill(other[i], SIGKILL), 0);
+        CHECK_EQ(waitpid(other[i], NULL, 0), other[i]);
+    }
+    memset(at, 7, bytes);
+    if (huge_kib(at) < (long)(bytes >> 11)) /* half of it */
+        CHECK(madvise(at, bytes, 25 /* MADV_COLLAPSE */) != 0);
+    rg__shm_unmap(at, bytes);
+    close(fd);
+}
+
 static void check_unsealed(void)
 {
     void *at = NULL;
@@ -149,6 +181,7 @@ int main(void)
     check_limited();
     check_growing();
     check_huge();
+    check_huge_when_busy();
     check_unsealed();
     check_reserved();
     check_more_than_there_is();
