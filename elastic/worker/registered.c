@@ -199,20 +199,17 @@ static void watch_forks(void)
 
 /* ------------------------------------------------------------------- moving */
 
-/* Places in the segment are as addresses are, where huge pages fit. */
 static rg__home home_of(char *at, size_t bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t p = (uintptr_t)at;
     const uintptr_t begin = (p + page - 1) / page * page;
     const uintptr_t end = (p + bytes) / page * page;
-    const uintptr_t unit = end > begin + RG__HUGE_BYTES ? RG__HUGE_BYTES : page;
     return (rg__home){.at = at,
                       .bytes = bytes,
                       .pages = (char *)begin,
                       .pages_bytes = end > begin ? end - begin : 0,
-                      .pages_at =
-                          begin > p && begin % unit == 0 ? unit : begin % unit};
+                      .pages_at = begin > p ? page : 0};
 }
 
 /* Do others of this host map what is registered here? */
@@ -237,17 +234,11 @@ static void open_maps(rg_ctx *ctx)
     rg__engine_unlock(ctx->engine);
 }
 
-static void give_up(const registered *r, uint64_t at, size_t bytes)
-{
-    fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
-              (off_t)bytes);
-}
-
 static rg_status move(rg_ctx *ctx, registered *r)
 {
     const rg__home *home = &r->home;
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t bytes = home->pages_at + home->pages_bytes + page;
+    const size_t bytes =
+        home->pages_at + home->pages_bytes + (size_t)sysconf(_SC_PAGESIZE);
     void *segment = NULL;
     rg_status st = rg__segment_make(ctx, bytes, &r->id, &r->fd, &segment);
     if (st != RG_OK)
@@ -263,9 +254,6 @@ static rg_status move(rg_ctx *ctx, registered *r)
         drop_segment(ctx, r);
         return st;
     }
-    if (home->pages_at > page) /* before the page of its first bytes */
-        give_up(r, 0, home->pages_at - page);
-    rg__shm_make_huge(home->pages + page, home->pages_bytes - page);
     rg__shm_touch(home->pages, home->pages_bytes);
     open_maps(ctx);
     rg__segment_settle(ctx, r->id, home);
@@ -300,7 +288,8 @@ static rg_status move_back(const registered *r)
         if (!put_over(own + at, bytes, home->pages + at))
             munmap(own + at, bytes);
         else
-            give_up(r, home->pages_at + at, bytes);
+            fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      (off_t)(home->pages_at + at), (off_t)bytes);
     }
     return RG_OK;
 }

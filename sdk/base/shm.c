@@ -277,8 +277,7 @@ void rg__shm_make_huge(void *at, size_t bytes)
 {
     const uint64_t begin = worked_ns();
     uint64_t ns = HUGE_SLACK_NS;
-    for (size_t p = -(uintptr_t)at % RG__HUGE_BYTES;
-         p + RG__HUGE_BYTES <= bytes; p += HUGE_SLICE_BYTES) {
+    for (size_t p = 0; p + RG__HUGE_BYTES <= bytes; p += HUGE_SLICE_BYTES) {
         const size_t slice = rg__least(bytes - p, HUGE_SLICE_BYTES);
         const bool fails = madvise((char *)at + p, slice, MADV_COLLAPSE) != 0;
         ns += slice / RG__HUGE_BYTES * HUGE_NS;

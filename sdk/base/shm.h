@@ -48,8 +48,7 @@ void rg__shm_touch(void *at, size_t bytes);
 /* Move the pages of new memory into huge ones, as many as the kernel finds in a
  * time that is worth it (from Linux 6.1 on): a pass over a large buffer is a
  * fifth slower in small ones. Other processes' mappings follow when they are
- * next used. An address and its place in the memfd must be equal modulo
- * RG__HUGE_BYTES. */
+ * next used. at: where a huge page may begin, as rg__shm_map chooses it. */
 void rg__shm_make_huge(void *at, size_t bytes);
 
 /* NULL is allowed. */

@@ -4,13 +4,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/check.h"
 #include "tests/lib/collectives.h"
-#include "tests/lib/huge.h"
 
 #define MOST  ((size_t)70000) /* several pages, and no whole ones */
 #define PAGE  ((size_t)4096)
@@ -118,50 +116,6 @@ static void from_edge_to_edge(void)
     CHECK_OK(rg_unregister(ctx, p));
     is_sum(p, 2);
     free(around);
-}
-
-/* What the segments of this process take. */
-static size_t segment_bytes(void)
-{
-    struct stat file;
-    size_t bytes = 0;
-    for (int fd = 3; fd < 1024; fd++) {
-        char path[32], name[32] = "";
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        const ssize_t n = readlink(path, name, sizeof name - 1);
-        if (n > 0 && strncmp(name, "/memfd:rg_alloc", 15) == 0 &&
-            fstat(fd, &file) == 0)
-            bytes += (size_t)file.st_blocks * 512;
-    }
-    return bytes;
-}
-
-/* A large buffer is in huge pages, and takes no more memory than before,
- * wherever it begins: in a huge page or at its begin, or a bit later. */
-static void in_huge_pages(void)
-{
-    static const size_t begins[] = {0, 16, PAGE, HUGE_PAGE / 2 + 8,
-                                    HUGE_PAGE - 32};
-    const size_t bytes = 3 * HUGE_PAGE + PAGE;
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
-        char *around = own_pages(6 * HUGE_PAGE);
-        char *first = around - (uintptr_t)around % HUGE_PAGE + HUGE_PAGE;
-        char *p = first + begins[i], *whole = whole_page_in(p);
-        const size_t before = segment_bytes();
-        memset(p, 3, bytes);
-        CHECK_OK(rg_register(ctx, p, bytes));
-        CHECK(segment_bytes() - before <= (moves ? bytes + 2 * PAGE : 0));
-        if (moves)
-            check_is_huge(whole + PAGE, first + HUGE_PAGE);
-        CHECK_BYTES(p, 3, bytes);
-        int *data = (int *)(void *)p;
-        memset(p, 0, bytes);
-        add_up(data, 1);
-        add_up(data + (bytes / sizeof *data - COUNT), 2);
-        CHECK_OK(rg_unregister(ctx, p));
-        is_sum(data + (bytes / sizeof *data - COUNT), 2);
-        CHECK_EQ(munmap(around, 6 * HUGE_PAGE), 0);
-    }
 }
 
 /* What the program has now counts, not what it had registered. */
@@ -356,7 +310,6 @@ int main(int argc, char **argv)
     every_collective(2 * PAGE, false);
     if (rg_size(ctx) > 1)
         from_edge_to_edge();
-    in_huge_pages();
     freed_in_the_middle();
     freed_for_other_shared_memory();
     freed_for_no_access();

@@ -29,13 +29,12 @@ static long huge_kib(const void *at)
     return kib;
 }
 
-/* `mapping`: where the mapping begins in which the page is. */
-static void check_is_huge(void *mapping, void *page)
+static void check_is_huge(void *at)
 {
-    CHECK_EQ((uintptr_t)page % HUGE_PAGE, 0);
-    if (huge_kib(mapping) >= (long)(HUGE_PAGE >> 10))
+    CHECK_EQ((uintptr_t)at % HUGE_PAGE, 0);
+    if (huge_kib(at) >= (long)(HUGE_PAGE >> 10))
         return;
-    CHECK(madvise(page, HUGE_PAGE, 25 /* MADV_COLLAPSE */) != 0);
+    CHECK(madvise(at, HUGE_PAGE, 25 /* MADV_COLLAPSE */) != 0);
     printf("# this kernel gave no huge pages: %s\n", strerror(errno));
 }
 
