@@ -47,8 +47,14 @@ static void hear_nothing(void *arg, int64_t revision, bool wiped)
     (void)arg, (void)revision, (void)wiped;
 }
 
+static void on_lease(void *arg, rg__lease_event event)
+{
+    *(bool *)arg |= event == RG__LEASE_HELD;
+}
+
 rg__agent *keys_open_agent(scene *s, uint64_t id)
 {
+    static bool has_lease; /* the lease may say more later */
     rg__agent *a = agent_make(s->loop, id);
     a->own.min = a->own.max = 1;
     a->prefix = KEYS;
@@ -61,12 +67,16 @@ rg__agent *keys_open_agent(scene *s, uint64_t id)
     WAIT_FOR(s, rg__mirror_is_listed(a->leader->whole));
     CHECK_OK(rg__view_read(a, a->leader->whole, &a->known));
     CHECK_OK(rg__view_read(a, a->leader->whole, &a->view));
+    has_lease = false;
+    CHECK_OK(rg__lease_create(s->etcd, 60, on_lease, &has_lease, &a->lease));
+    WAIT_FOR(s, has_lease);
     return a;
 }
 
 void keys_close_agent(rg__agent *a)
 {
     rg__mirror_destroy(a->leader->whole);
+    rg__lease_destroy(a->lease);
     rg__timer_destroy(a->owed.timer);
     rg__snapshot_free(&a->known);
     rg__snapshot_free(&a->view);

@@ -17,8 +17,8 @@ void keys_put_meta(etcd_server *server, int size);
 void keys_put_host(etcd_server *server, uint64_t id);
 void keys_put_leader(etcd_server *server, uint64_t id);
 
-/* An agent "h<id>" with that scene's client, which reads all keys once and is
- * told nothing later: see known and view. */
+/* An agent "h<id>" with a lease and that scene's client, which reads all keys
+ * once and is told nothing later: see known and view. */
 rg__agent *keys_open_agent(scene *s, uint64_t id);
 void keys_close_agent(rg__agent *a);
 

@@ -84,11 +84,6 @@ static const act acts[] = {
 /* -------------------------------------------------------------------- claims
  */
 
-static void on_lease(void *arg, rg__lease_event event)
-{
-    *(bool *)arg = event == RG__LEASE_HELD;
-}
-
 /* Nothing has been told yet. */
 static void forget(etcd_server *server, const act *what)
 {
@@ -103,12 +98,8 @@ static void forget(etcd_server *server, const act *what)
 
 static void open_agent(scene *s, rg__agent **a_p, etcd_server *server)
 {
-    bool has_lease = false;
     scene_open(s, etcd_server_url(server));
-    rg__agent *a = keys_open_agent(s, 1);
-    CHECK_OK(rg__lease_create(s->etcd, 60, on_lease, &has_lease, &a->lease));
-    WAIT_FOR(s, has_lease);
-    *a_p = a;
+    *a_p = keys_open_agent(s, 1);
 }
 
 static void close_agent(scene *s, rg__agent *a)

@@ -72,19 +72,10 @@ static void accuse_leader(rg__agent *a, bool is_written)
     }
 }
 
-static void on_lease(void *arg, rg__lease_event event)
-{
-    *(bool *)arg |= event == RG__LEASE_HELD;
-}
-
 static rg__agent *open_accuser(scene *s, etcd_server *server, bool is_written)
 {
-    static bool has_lease; /* the lease may say more later */
     scene_open(s, etcd_server_url(server));
     rg__agent *a = keys_open_agent(s, ME);
-    has_lease = false;
-    CHECK_OK(rg__lease_create(s->etcd, 60, on_lease, &has_lease, &a->lease));
-    WAIT_FOR(s, has_lease);
     a->port = 0; /* of UDP; any */
     CHECK_OK(rg__beat_open(a));
     accuse_leader(a, is_written);
@@ -96,7 +87,6 @@ static void close_accuser(scene *s, rg__agent *a)
     if (a->suspects->deposing != NULL)
         rg__etcd_cancel(a->suspects->deposing);
     rg__beat_close(a);
-    rg__lease_destroy(a->lease);
     keys_close_agent(a);
     scene_close(s);
 }
