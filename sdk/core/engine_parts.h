@@ -24,6 +24,7 @@ struct rg_req {
     rg__engine *engine;
     rg__device *device; /* counted; NULL: it is an operation on host memory */
     rg__ticket ticket;  /* by which the device knows it */
+    uint64_t still_ns;  /* its waiting thread's: nothing has moved since; 0 */
 
     /* guarded by the engine's lock, while not done */
     rg__channel *channel;

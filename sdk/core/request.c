@@ -40,19 +40,19 @@ static uint64_t poll_ns(const rg_req *req)
                : rg__least(WAKE_NS + bytes / COPY_BYTES_PER_NS, POLL_MOST_NS);
 }
 
-/* Poll on instead of sleeping? *since_p: since when; 0: since now. */
-static bool still_polls(const rg_req *req, uint64_t *since_p)
+/* Poll on instead of sleeping? Short waits count as one. */
+static bool still_polls(rg_req *req)
 {
     const uint64_t now = rg__now_ns();
-    if (*since_p == 0)
-        *since_p = now;
-    return now - *since_p < poll_ns(req);
+    if (req->still_ns == 0)
+        req->still_ns = now;
+    return now - req->still_ns < poll_ns(req);
 }
 
 /* Nothing has moved for several rounds. */
-static void yield_or_sleep(rg_req *req, uint64_t left, uint64_t *since_p)
+static void yield_or_sleep(rg_req *req, uint64_t left)
 {
-    if (!still_polls(req, since_p)) {
+    if (!still_polls(req)) {
         rg__engine_sleep_for(req->engine, req, left);
         return;
     }
@@ -93,7 +93,6 @@ static void help(rg_req *req, uint64_t deadline, wait_note *wait)
 {
     rg__engine *e = req->engine;
     uint32_t round = 0, rounds = 0;
-    uint64_t since = 0;
     while (!rg__req_is_done(req)) {
         if (rg__engine_is_aborted(e)) {
             rg__engine_give_up(e, req);
@@ -109,9 +108,9 @@ static void help(rg_req *req, uint64_t deadline, wait_note *wait)
         }
         if (moved) {
             round = 0;
-            since = 0;
+            req->still_ns = 0;
         } else if (!rg__spin(policy_of(e), round++)) {
-            yield_or_sleep(req, left, &since);
+            yield_or_sleep(req, left);
         } else if (round % LOOK_ROUNDS ==
                    0) { /* rounds are long on a busy host */
             rg__watchdog_look(e);

@@ -1,6 +1,7 @@
 /* A thread that waits for much data looks again and again, for as long as
- * copying them may take; one that waits for little soon sleeps. Before it
- * sleeps it arms the transport of this test, which then ends the operation.
+ * copying them may take, and then sleeps, in however many waits; one that waits
+ * for little soon sleeps. Before it sleeps it arms the transport of this test,
+ * which then ends the operation.
  *
  * Covers: core/request.c */
 #include "sdk/base/clock.h"
@@ -79,6 +80,21 @@ static uint64_t polled_ns(rg__channel *world, uint64_t bytes)
     return armed_ns - looked_ns;
 }
 
+/* Waits that are shorter than the time of polling come to sleep, too. */
+static void check_short_waits(rg__channel *world)
+{
+    const rg__coll coll = {
+        .kind = RG__BROADCAST, .type = RG_U8, .count = 32 * MUCH_BYTES};
+    rg_req *req = NULL;
+    armed_ns = 0;
+    CHECK_OK(rg__channel_start(world, &coll, &req));
+    for (int i = 0; i < TRIES && armed_ns == 0; i++)
+        rg_wait(&req, 1);
+    CHECK(armed_ns != 0);
+    if (req != NULL)
+        CHECK_OK(rg_wait(&req, -1));
+}
+
 int main(void)
 {
     static rg__page page;
@@ -96,6 +112,7 @@ int main(void)
         shortest = ns < shortest ? ns : shortest;
     }
     CHECK(shortest < COPY_NS);
+    check_short_waits(world);
     rg__channel_destroy(world);
     rg__engine_destroy(engine);
     return 0;
