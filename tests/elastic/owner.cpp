@@ -80,6 +80,15 @@ static void check_mistakes(const regroup::context &ctx)
 
 static std::int64_t parts[3];
 
+/* A plain object, though what it calls data is a part of it. */
+static struct grid {
+    std::int64_t cells[3], steps;
+    std::int64_t *data()
+    {
+        return cells;
+    }
+} grid;
+
 /* Once the others have made the commit, and are on their way to wait. */
 static void die_before(const regroup::context &ctx)
 {
@@ -96,6 +105,7 @@ static void train(const regroup::context &ctx, regroup::state &state,
 {
     const regroup::set even = ctx.split(ctx.rank() % 2, 0, "even");
     need(parts[2] == step, "what a span shows is registered, not the span");
+    need(grid.steps == step, "a plain object is registered as a whole");
     while (step < 60) {
         std::vector<std::int64_t> one(20000, 1);
         if (step == 20 && ctx.generation() == 1)
@@ -109,7 +119,7 @@ static void train(const regroup::context &ctx, regroup::state &state,
             throw;
         }
         need(one[19999] == ctx.size(), "the sum is the world's size");
-        parts[2] = ++step;
+        parts[2] = grid.steps = ++step;
         state.metric("ranks", ctx.size());
         state.commit();
     }
@@ -127,6 +137,7 @@ try {
     state.add("step", step);
     regroup::span<std::int64_t> view(parts);
     state.add("view", view);
+    state.add("grid", grid);
     state.on_commit([&](std::uint64_t now) { told = now; });
     state.run([&] { train(ctx, state, step); });
     need(step == 60 && told >= 60, "each step counts");

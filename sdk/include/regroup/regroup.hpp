@@ -163,7 +163,9 @@ using element_of = std::remove_pointer_t<decltype(std::declval<C &>().data())>;
 template <class C, class = void> struct has_data : std::false_type {
 };
 template <class C>
-struct has_data<C, std::void_t<element_of<C>>> : std::true_type {
+struct has_data<C, std::void_t<element_of<C>,
+                               decltype(std::declval<C &>().size())>>
+    : std::true_type {
 };
 
 /* -------------------------------------------------------------- requests */
