@@ -44,7 +44,7 @@ struct etcd_server {
     int handle;  /* the broom sweeps when this pipe is closed */
 };
 
-static etcd_server *servers; /* how long to wait for the process to end */
+static etcd_server *servers; /* killed at the end of the process */
 
 /* ----------------------------------------------------------------- details */
 

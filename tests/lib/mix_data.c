@@ -219,7 +219,7 @@ static void paint_part(const mix_op *op, const mix_part *p, char *at)
     const size_t element = rg_type_size(op->type);
     const pattern r = pattern_of_part(op, p);
     const uint64_t each =
-        element / r.element; /* bytes of the pattern in an element */
+        element / r.element; /* of the pattern, in an element */
     pattern_write(&r, at + p->place * element, p->first * each,
                   p->count * each);
 }
