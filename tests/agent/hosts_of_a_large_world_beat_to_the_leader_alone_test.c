@@ -12,7 +12,7 @@
 #include "elastic/agent/hosts/beat_wire.h"
 #include "sdk/base/clock.h"
 
-enum { FEW = 100, MANY = 200, NEIGHBOURS = 4 };
+enum { FEW = 128, MANY = FEW + 1, NEIGHBOURS = 4 };
 
 static rg__proposal_host host[MANY];
 static rg__proposal proposal = {.generation = 2, .host = host};

@@ -299,7 +299,7 @@ static rg__peer *neighbour(const rg__beats *b, uint64_t me, int k,
         known++;
         place += b->peer[i]->id < me;
     }
-    if (k >= known || known > RING_MOST)
+    if (k >= known || known + 1 > RING_MOST)
         return NULL;
     int at = is_before ? place - 1 - k : place + k;
     at = (at + 2 * known) % known;
