@@ -1,6 +1,7 @@
 /* In a world of many hosts each exchanges heartbeats with the leader, and with
  * two more on either side only where there are few. A beat minds these peers,
- * and all others only until they have answered what they were asked.
+ * and all others only until they have answered what they were asked. The leader
+ * minds all, also those whose lease has ended: no other host would miss them.
  *
  * Covers: beat.c */
 #include "tests/agent/agents.h"
@@ -99,6 +100,9 @@ int main(void)
     loop_until(loop, have_answered, a);
     for (int i = 1; i < MANY; i++)
         CHECK(rg__beat_has_answered(a, host[i].id, 1));
+    a->view.leader = a->id;
+    rg__beat_follow(a);
+    CHECK_EQ(count_minded(a), MANY - 1);
     a->view.gen = NULL;
     a->view.gens = 0;
     rg__beat_close(a);

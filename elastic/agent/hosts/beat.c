@@ -2,12 +2,12 @@
  * rises for as long as an incarnation lives: a datagram that is not above the
  * highest seen is refused, whether late or replayed.
  *
- * The leader exchanges beats with every host that has a record. The hosts of
- * the world, of the proposal and the leader's form a ring by incarnation, and
- * an agent also beats to the NEIGHBOURS next ones and expects beats from the
- * NEIGHBOURS before it: but not in a ring of more than RING_MOST, where these
- * would be most of what agents do at rest, and two more witnesses among
- * hundreds, all of which look when the leader accuses a host.
+ * The leader exchanges beats with every host that has a record or a place in
+ * the world. The hosts of the world, of the proposal and the leader's form a
+ * ring by incarnation, and an agent also beats to the NEIGHBOURS next ones and
+ * expects beats from the NEIGHBOURS before it: but not in a ring of more than
+ * RING_MOST, where these would be most of what agents do at rest, and two more
+ * witnesses among hundreds, all of which look when the leader accuses a host.
  *
  * Where the budget follows what is observed (--detect auto), each agent asks
  * for one with every beat, and the leader's beats say which counts: the
@@ -272,7 +272,8 @@ static void expect(rg__peer *one)
     one->is_expected = true;
 }
 
-/* The leader hears every host that has a record. */
+/* The leader hears every host that has a record, and those of the worlds whose
+ * lease has ended: who else would miss them? */
 static void want_all_hosts(rg__agent *a)
 {
     for (int i = 0; i < a->known.hosts; i++) {
@@ -282,6 +283,14 @@ static void want_all_hosts(rg__agent *a)
         snprintf(host.name, sizeof host.name, "%s", h->name);
         rg__peer *one = h->is_gone ? NULL : want_peer(a, &host);
         if (one == NULL)
+            continue;
+        one->is_target = true;
+        expect(one);
+    }
+    for (int i = 0; i < a->beats->peers; i++) {
+        rg__peer *one = a->beats->peer[i];
+        if (!one->is_known || rg__snapshot_host(&a->known, one->id) != NULL ||
+            rg__snapshot_is_other(&a->known, one->name, one->id))
             continue;
         one->is_target = true;
         expect(one);
