@@ -30,14 +30,14 @@ static const rg__wait_policy *policy_of(const rg__engine *e)
 }
 
 /* For how long a thread polls on, with yields: as long as waking it takes, and
- * as others may take to copy its data. */
+ * as others may take to copy its data, unless they want the processor. */
 static uint64_t poll_ns(const rg_req *req)
 {
-    const uint64_t at_least = policy_of(req->engine)->poll_ns;
+    const rg__wait_policy *policy = policy_of(req->engine);
     const uint64_t bytes = req->coll.count * rg_type_size(req->coll.type);
-    return at_least != 0
-               ? at_least
-               : rg__least(WAKE_NS + bytes / COPY_BYTES_PER_NS, POLL_MOST_NS);
+    if (policy->poll_ns != 0 || rg__is_crowded(policy))
+        return policy->poll_ns;
+    return rg__least(WAKE_NS + bytes / COPY_BYTES_PER_NS, POLL_MOST_NS);
 }
 
 /* Poll on instead of sleeping? Short waits count as one. */

@@ -1,9 +1,15 @@
 /* A thread that waits for much data looks again and again, for as long as
  * copying them may take, and then sleeps, in however many waits; one that waits
- * for little soon sleeps. Before it sleeps it arms the transport of this test,
- * which then ends the operation.
+ * for little, or while others want the processor, soon sleeps. Before it sleeps
+ * it arms the transport of this test, which then ends the operation.
  *
  * Covers: core/request.c */
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "sdk/base/clock.h"
 #include "sdk/core/engine_parts.h"
 #include "tests/check.h"
@@ -95,6 +101,42 @@ static void check_short_waits(rg__channel *world)
         CHECK_OK(rg_wait(&req, -1));
 }
 
+/* Beside a process that shares the processor, until a yield has shown it. */
+static void make_crowd(void)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)sched_getcpu(), &one);
+    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    const pid_t me = getpid(), other = fork();
+    CHECK(other >= 0);
+    while (other == 0)
+        if (getppid() != me)
+            _exit(0);
+    while (!rg__is_crowded(&rg__wait_usual))
+        rg__rest(&rg__wait_usual);
+    CHECK_EQ(kill(other, SIGKILL), 0);
+    CHECK_EQ(waitpid(other, NULL, 0), other);
+}
+
+static uint64_t worked_ns(void)
+{
+    struct timespec t;
+    CHECK_EQ(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+    return (uint64_t)t.tv_sec * 1000 * RG__MS + (uint64_t)t.tv_nsec;
+}
+
+static void check_crowd(rg__engine *e, rg__channel *world)
+{
+    atomic_store(&e->wait, &rg__wait_usual);
+    for (int i = 0; i < TRIES / 10; i++) {
+        make_crowd();
+        const uint64_t before = worked_ns();
+        polled_ns(world, 32 * MUCH_BYTES);
+        CHECK(worked_ns() - before < 4 * COPY_NS);
+    }
+}
+
 int main(void)
 {
     static rg__page page;
@@ -105,6 +147,9 @@ int main(void)
     CHECK_OK(rg__channel_create(engine, &world));
     CHECK_OK(rg__engine_enter(engine, world, &slow, &boot));
     rg__engine_admit(engine);
+    rg__wait_policy alone = rg__wait_usual;
+    alone.keeps_processor = true; /* as if no other wanted it */
+    atomic_store(&engine->wait, &alone);
     uint64_t shortest = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
         CHECK(polled_ns(world, MUCH_BYTES) >= COPY_NS);
@@ -113,6 +158,7 @@ int main(void)
     }
     CHECK(shortest < COPY_NS);
     check_short_waits(world);
+    check_crowd(engine, world);
     rg__channel_destroy(world);
     rg__engine_destroy(engine);
     return 0;
