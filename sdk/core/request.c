@@ -23,6 +23,7 @@ static uint64_t left_until(uint64_t deadline)
 #define WAKE_NS           (RG__MS / 20)
 #define COPY_BYTES_PER_NS 4 /* at least */
 #define POLL_MOST_NS      (4 * RG__MS)
+#define LONG_YIELD_NS     (RG__MS / 50)
 
 static const rg__wait_policy *policy_of(const rg__engine *e)
 {
@@ -30,12 +31,12 @@ static const rg__wait_policy *policy_of(const rg__engine *e)
 }
 
 /* For how long a thread polls on, with yields: as long as waking it takes, and
- * as others may take to copy its data, unless they want the processor. */
+ * as others may take to copy its data. */
 static uint64_t poll_ns(const rg_req *req)
 {
     const rg__wait_policy *policy = policy_of(req->engine);
     const uint64_t bytes = req->coll.count * rg_type_size(req->coll.type);
-    if (policy->poll_ns != 0 || rg__is_crowded(policy))
+    if (policy->poll_ns != 0)
         return policy->poll_ns;
     return rg__least(WAKE_NS + bytes / COPY_BYTES_PER_NS, POLL_MOST_NS);
 }
@@ -56,7 +57,11 @@ static void yield_or_sleep(rg_req *req, uint64_t left)
         rg__engine_sleep_for(req->engine, req, left);
         return;
     }
-    rg__rest(policy_of(req->engine));
+    const rg__wait_policy *policy = policy_of(req->engine);
+    const uint64_t before = rg__now_ns();
+    rg__rest(policy);
+    if (policy->poll_ns == 0 && rg__now_ns() - before > LONG_YIELD_NS)
+        req->still_ns = 1; /* others compute: it has polled for long enough */
     rg__watchdog_look(req->engine);
 }
 
