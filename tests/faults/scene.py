@@ -311,9 +311,12 @@ class Scene:
         self.lose_host()
 
     def one_way_cut(self):
-        """Either end may be held to be the one that fails."""
-        self.hosts.cut_one_way(self.host, self.other)
-        self.lost |= self.workers_of(self.other)
+        """Either end may be held to be the one that fails. A way that nothing
+        takes may be cut and nobody knows; the leader beats to all, and all to
+        the leader."""
+        other = "h2" if self.host == "h1" else "h1"
+        self.hosts.cut_one_way(self.host, other)
+        self.lost |= self.workers_of(other)
         self.lose_host()
 
     def lose_host(self):
