@@ -194,7 +194,7 @@ MUTANTS = [
      f"{TWO_WORKERS} F=1 LC=1 OFFERS=1"),
     ("ACK_OF_ANY", "f", "counts an ack of an offer for another proposal",
      f"{TWO_WORKERS} F=1 LC=1 OFFERS=1"),
-    ("ANY_START", "f", "takes who is in a dead worker's slot now for dead",
+    ("ANY_START", "f", "takes what is in a dead worker's slot now for dead",
      f"{TWO_HOSTS} F=2 LC=0 OFFERS=1"),
     ("FETCHES_AGAIN", "k", "fetches again what the agent before has fetched",
      f"{GROWS} F=0 LC=0 AK=1"),
