@@ -7,6 +7,7 @@
 #include "tests/lib/etcd_server.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
@@ -175,7 +176,7 @@ static size_t read_all(int sock, char *text, size_t bytes)
 {
     size_t n = 0;
     ssize_t got = 1;
-    while (n + 1 < bytes && got > 0) {
+    while (n + 1 < bytes && (got > 0 || (got < 0 && errno == EINTR))) {
         got = recv(sock, text + n, bytes - n - 1, 0);
         n += got > 0 ? (size_t)got : 0;
     }
@@ -186,7 +187,7 @@ static size_t read_all(int sock, char *text, size_t bytes)
 static int open_connection(int port)
 {
     const struct sockaddr_in at = address_of(port);
-    const struct timeval patience = {.tv_sec = 2};
+    const struct timeval patience = {.tv_sec = 20};
     const int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(sock >= 0);
     setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
