@@ -391,6 +391,10 @@ static rg_status check_next(const rg_state *state)
         !pthread_equal(state->ctx->worker->loop_thread, pthread_self()))
         return rg__fail(RG_ERR_INVALID, "rg_next was called on another thread "
                                         "than its loop's");
+    if (is_open(state) && !state->is_in_fn)
+        return rg__fail(RG_ERR_INVALID, "rg_next was called inside of a "
+                                        "function that Regroup calls; it "
+                                        "belongs in its loop's condition");
     return RG_OK;
 }
 

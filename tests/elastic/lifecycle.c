@@ -231,6 +231,13 @@ static void *call_next(void *arg)
     return NULL;
 }
 
+static rg_status next_within(rg_state *st, void *arg)
+{
+    rg_status *within = arg;
+    *within = RG_OK;
+    return rg_next(st, within) == 0 ? RG_OK : RG_ERR_SYSTEM;
+}
+
 static rg_status add_step(void)
 {
     const rg_status st = add_up(rg_world(ctx));
@@ -244,10 +251,12 @@ static rg_status add_step(void)
 /* In slot 1 the first process leaves the loop early, and makes the file. */
 static int opens(void)
 {
-    rg_status st = RG_ERR_MEMORY, other = RG_OK;
+    rg_status st = RG_ERR_MEMORY, other = RG_OK, within = RG_OK;
     if (rg_next(NULL, &st) != 0 || st != RG_ERR_MEMORY)
         return 2;
     st = start();
+    if (st == RG_OK)
+        st = rg_state_on_reset(state, next_within, &within);
     while (rg_next(state, &st)) {
         if (st != RG_OK || rg_rank(ctx) < 0)
             return 3;
@@ -265,6 +274,7 @@ static int opens(void)
         }
     }
     say("open loop", st);
+    say("in on_reset", within);
     other = RG_OK;
     if (rg_next(state, &other) == 0)
         say("again", other);

@@ -1,4 +1,5 @@
-// Alone: what leaves the function of run, or of on_commit, passes through run.
+// Alone: what leaves the function of run, or of on_commit, passes through run,
+// the latter from the commit that called it.
 #include <cstdio>
 #include <string>
 
@@ -16,8 +17,7 @@ int main(int argc, char **argv)
     try {
         state.run([&] {
             state.commit();
-            if (!is_told)
-                throw std::string("mine");
+            throw std::string(is_told ? "behind the commit" : "mine");
         });
     } catch (const std::string &found) {
         std::printf("caught %s\n", found.c_str());

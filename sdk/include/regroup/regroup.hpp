@@ -524,11 +524,11 @@ class state {
     }
     void commit()
     {
-        check(rg_state_commit(state_));
+        judge(rg_state_commit(state_));
     }
     void step_end()
     {
-        check(rg_step_end(state_));
+        judge(rg_step_end(state_));
     }
     void stop()
     {
@@ -543,7 +543,8 @@ class state {
     {
         return rg_state_step(state_);
     }
-    /* Called with each step that counts. What it throws is thrown by run. */
+    /* Called with each step that counts. What it throws is thrown by the call
+     * that ended the step, or by run. */
     void on_commit(std::function<void(std::uint64_t)> function)
     {
         on_commit_ = std::move(function);
@@ -555,10 +556,7 @@ class state {
     {
         call called{this, &function};
         thrown_ = nullptr;
-        const rg_status st = rg_run(state_, train, &called);
-        if (thrown_)
-            std::rethrow_exception(std::exchange(thrown_, nullptr));
-        check(st);
+        judge(rg_run(state_, train, &called));
     }
 
   private:
@@ -567,13 +565,21 @@ class state {
         const std::function<void()> *function;
     };
 
+    /* An exception that was kept goes before the status. */
+    void judge(rg_status st)
+    {
+        if (thrown_)
+            std::rethrow_exception(std::exchange(thrown_, nullptr));
+        check(st);
+    }
+
     /* The boundary: what is thrown here becomes a status. */
     static rg_status train(rg_state *, void *arg) noexcept
     {
         const call *called = static_cast<call *>(arg);
         try {
             (*called->function)();
-            return called->self->thrown_ ? RG_ERR_INVALID : RG_OK;
+            return RG_OK;
         } catch (const change &found) {
             return found.status();
         } catch (const error &found) {

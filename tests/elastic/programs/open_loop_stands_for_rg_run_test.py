@@ -1,7 +1,8 @@
 """A loop of rg_next survives a kill as rg_run does, with the fault-free run's
 state. A loop that is left early costs its worker the place in the job, and a
 line says so; the others go on at once, and the slot starts again. A failure
-before the loop skips it, and what is wrong in it is one sentence.
+before the loop skips it, and what is wrong in it is one sentence, as is rg_next
+in a function that Regroup calls.
 
 Covers: worker/run.c"""
 import os
@@ -34,6 +35,7 @@ def leave_early():
     claim("on another thread RG_ERR_INVALID" in text, text)
     claim("within RG_ERR_INVALID: rg_run is running already" in text, text)
     claim(text.count("open loop RG_OK") == 3, text)
+    claim(text.count("in on_reset RG_ERR_INVALID") == 3, text)
     claim(text.count("again RG_ERR_INVALID: the job is done") == 3, text)
 
 
