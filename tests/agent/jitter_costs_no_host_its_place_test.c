@@ -2,7 +2,7 @@
  * budget down to its least, and a host that is cut off is accused within it.
  * One that holds packets back, for longer and longer, makes it grow on all
  * hosts before a host is accused; so does an agent that is held up itself, and
- * it accuses no other.
+ * it accuses no other. What makes it grow while a host is silent counts later.
  *
  * Covers: beat.c delays.c suspect.c */
 #include "tests/agent/agents.h"
@@ -221,6 +221,21 @@ static void cut_is_found_within_the_budget(void)
     CHECK_EQ(accusations(), 2);
 }
 
+/* A host is lost, and another comes late meanwhile: it gets more time, but only
+ * when the lost one has had its budget. */
+static void delays_in_a_silence_count_for_the_next(void)
+{
+    give_leases();
+    nodes[2].asleep_ns = UINT64_MAX;
+    run_for(10);
+    nodes[1].asleep_ns = rg__now_ns() + 150 * RG__MS;
+    run_for(LEAST_MS * 7 / 10 + 55);
+    CHECK(accuses(LEADER, 2) && !accuses(LEADER, 1));
+    CHECK_EQ(rg__budget_ns(nodes[LEADER].a->params) / RG__MS, LEAST_MS);
+    run_for(LEAST_MS); /* it is silent still */
+    CHECK(rg__budget_ns(nodes[LEADER].a->params) >= 4 * 100 * RG__MS);
+}
+
 /* The leader is lost, and the others come so late to each turn. */
 static void come_late(uint64_t turn_ms, int turns)
 {
@@ -273,6 +288,10 @@ int main(void)
     other_views_are_no_delays();
     no_host_asks_for_more_than_the_most();
     cut_is_found_within_the_budget();
+    end();
+    begin();
+    calm_brings_it_down();
+    delays_in_a_silence_count_for_the_next();
     end();
     begin();
     calm_brings_it_down();

@@ -63,6 +63,7 @@ struct rg__beats {
     int sock;
     rg__timer *timer;
     uint64_t counter, last_ns, said_late_ns;
+    uint64_t silent_ns; /* with each beat since then a host was; 0: none is */
     uint64_t sent, received, refused; /* datagrams */
     rg__peer **peer;                  /* by id, */
     uint64_t *id;      /* which are looked for in here, without their peers */
@@ -456,14 +457,23 @@ static uint64_t largest_asked_ns(const rg__agent *a)
     return most_ns < RG__DELAYS_MOST_NS ? most_ns : RG__DELAYS_MOST_NS;
 }
 
+/* Not of many hosts of which one or another is silent all the time. */
+static bool is_judging(const rg__agent *a)
+{
+    const uint64_t since_ns = a->beats->silent_ns;
+    return since_ns != 0 && rg__now_ns() - since_ns < rg__budget_ns(a->params);
+}
+
 /* ns: the leader's. No agent has less than it asks for: a leader that is lost
- * gives it nothing. */
+ * gives it nothing. A silence that is noticed gets no longer: what asks for
+ * more time meanwhile counts for the next one. */
 static void set_budget(rg__agent *a, uint64_t ns)
 {
     const uint64_t asks_ns = rg__beat_asks_ns(a);
     const uint64_t budget_ns = ns > asks_ns ? ns : asks_ns;
-    if (!a->params->detect_follows || ns == 0 ||
-        budget_ns == rg__budget_ns(a->params))
+    const uint64_t was_ns = rg__budget_ns(a->params);
+    if (!a->params->detect_follows || ns == 0 || budget_ns == was_ns ||
+        (budget_ns > was_ns && is_judging(a)))
         return;
     a->own.budget_ns = budget_ns;
     rg__log(rg__view_i_lead(a) ? RG__INFO : RG__DEBUG, "agent",
@@ -872,6 +882,7 @@ static void beat_now(rg__agent *a, uint64_t now)
 {
     const uint64_t budget = rg__budget_ns(a->params), period = period_ns(a);
     rg__beats *b = a->beats;
+    bool is_any_silent = false;
     int kept = 0;
     rg__beat beat = {.type = RG__BEAT,
                      .generation = a->view.cur.generation,
@@ -887,6 +898,7 @@ static void beat_now(rg__agent *a, uint64_t now)
             is_in_round(one) && now - one->asked_ns < period;
         const bool is_silent =
             one->is_expected && now - one->heard_ns > budget / 2;
+        is_any_silent |= is_silent;
         if (one->stuck_ns != 0 &&
             now - one->stuck_ns > rg__patience_ns(a->params)) {
             one->stuck_ns = one->hole_ns = 0;
@@ -904,6 +916,10 @@ static void beat_now(rg__agent *a, uint64_t now)
             b->minded[kept++] = one;
     }
     b->minds = kept;
+    if (!is_any_silent)
+        b->silent_ns = 0;
+    else if (b->silent_ns == 0)
+        b->silent_ns = now;
 }
 
 /* Seldom, since a machine that is busy stays so. */
