@@ -67,8 +67,8 @@ static void follow_size(rg__agent *a)
     a->own.min = size->min;
     a->own.max = size->max;
     rg__agent_tell_sizes(a);
-    rg__log(RG__INFO, "agent", "the world has %d to %d workers from now on",
-            size->min, size->max);
+    rg__log(RG__INFO, "agent", "the world has %d to %d worker%s from now on",
+            size->min, size->max, rg__plural(size->max));
 }
 
 /* Asked for by an agent without members, or by the leader. Other agents without

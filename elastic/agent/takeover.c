@@ -168,8 +168,8 @@ void rg__resume_begin(rg__agent *a)
     rg__resume_note(a);
     const int workers = adopt(a);
     rg__fdstore_forget_rest(a->fdstore);
-    rg__log(RG__WARN, "agent", "took over %d workers from an agent that died",
-            workers);
+    rg__log(RG__WARN, "agent", "took over %d worker%s from an agent that died",
+            workers, rg__plural(workers));
     rg__slots_pause(a,
                     false); /* the supervisor runs, and it is paused as well */
     rg__workers_ping(a);

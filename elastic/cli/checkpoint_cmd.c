@@ -13,6 +13,7 @@
 #include "elastic/state/checkpoint_dir.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/grow.h"
+#include "sdk/base/log.h"
 
 #define WHY_MAX 512
 
@@ -200,11 +201,11 @@ static void print_file(const found *f)
     char at[32];
     put_time(f->c.saved_ms, at);
     printf("%s: step %" PRIu64 " of job %s, commit %" PRIu64 ".%" PRIu64
-           " of %" PRIu32 " workers, checkpoint %" PRIu64 ", written %s by "
+           " of %" PRIu32 " worker%s, checkpoint %" PRIu64 ", written %s by "
            "host %s with Regroup %s\n\n%-32s %14s  %s\n",
            f->path, f->c.id.step, f->c.job, f->c.id.generation, f->c.id.step,
-           f->c.world_size, f->c.serial, at, f->c.host, f->c.version, "buffer",
-           "bytes", "kind");
+           f->c.world_size, rg__plural(f->c.world_size), f->c.serial, at,
+           f->c.host, f->c.version, "buffer", "bytes", "kind");
     for (uint32_t i = 0; i < f->c.buffers; i++) {
         print_plain(f->c.buffer[i].name);
         const int gap = 32 - (int)strlen(f->c.buffer[i].name);
@@ -246,10 +247,10 @@ static int verify(const rg__cli *cli, const list *l, bool is_dir)
         is_whole = is_whole && f->why[0] == '\0';
         complain(f);
         if (!cli->json && f->is_readable && f->why[0] == '\0')
-            printf("%s is whole: step %" PRIu64 ", %" PRIu32 " buffers, "
+            printf("%s is whole: step %" PRIu64 ", %" PRIu32 " buffer%s, "
                    "%" PRIu64 " bytes\n",
                    f->path, f->c.id.step, f->c.buffers,
-                   rg__checkpoint_bytes(&f->c));
+                   rg__plural(f->c.buffers), rg__checkpoint_bytes(&f->c));
     }
     return is_whole ? 0 : 1;
 }

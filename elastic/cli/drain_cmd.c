@@ -63,9 +63,10 @@ static void show_progress(const json_t *host, const char *name,
 {
     const double s = (double)(rg__now_ns() - since_ns) / 1e9;
     if (isatty(STDERR_FILENO))
-        fprintf(stderr,
-                "\r\033[Khost %s leaves: %d workers in the world, %.0f s", name,
-                count_members(host), s);
+        fprintf(
+            stderr,
+            "\r\033[Khost %s leaves: %d of its workers in the world, %.0f s",
+            name, count_members(host), s);
 }
 
 static void end_progress(void)

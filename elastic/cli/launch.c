@@ -84,11 +84,12 @@ static rg_status check_remote_sizes(const rg__launch *l, const rg__settings *s,
                         "world; give it with --max, or with -n");
     if (remote_slots == 0 || l->min <= remote_slots)
         return RG_OK;
-    return rg__fail(RG_ERR_INVALID,
-                    "the world needs %d workers, but the hosts that are listed "
-                    "have %d slot%s; list more, or give a smaller %s",
-                    l->min, remote_slots, remote_slots == 1 ? "" : "s",
-                    s->np != 0 ? "-n" : "--min");
+    return rg__fail(
+        RG_ERR_INVALID,
+        "the world needs %d worker%s, but the hosts that are listed "
+        "have %d slot%s; list more, or give a smaller %s",
+        l->min, rg__plural(l->min), remote_slots, rg__plural(remote_slots),
+        s->np != 0 ? "-n" : "--min");
 }
 
 static rg_status check_sizes(const rg__launch *l, const rg__settings *s,
@@ -111,16 +112,17 @@ static rg_status check_sizes(const rg__launch *l, const rg__settings *s,
                         l->slots, RG__HOST_SLOTS_MAX);
     if (is_only_host && l->max > l->slots && s->max == 0 && s->np == 0)
         return rg__fail(RG_ERR_INVALID,
-                        "--min %d workers have no place in --slots %d of this "
-                        "only host; give --slots %d, or --etcd or "
-                        "--etcd-listen so that other hosts can join",
+                        "--min %d is above --slots %d of this only host; "
+                        "give --slots %d, or --etcd or --etcd-listen so that "
+                        "other hosts can join",
                         l->min, l->slots, l->min);
     if (is_only_host && l->max > l->slots)
-        return rg__fail(RG_ERR_INVALID,
-                        "the world may have %d workers, but this only host has "
-                        "%d slots; give --slots %d, or --etcd or --etcd-listen "
-                        "so that other hosts can join",
-                        l->max, l->slots, l->max);
+        return rg__fail(
+            RG_ERR_INVALID,
+            "the world may have %d workers, but this only host has "
+            "%d slot%s; give --slots %d, or --etcd or --etcd-listen "
+            "so that other hosts can join",
+            l->max, l->slots, rg__plural(l->slots), l->max);
     return RG_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "elastic/cli/cli.h"
 #include "elastic/cli/document.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 /* A variable or the file speaks of jobs that are started. 0: not given. */
 static int given(const rg__cli *cli, const char *name, int value)
@@ -44,8 +45,9 @@ static void show(const rg__job_record *job, const json_t *answer)
 {
     const int min = (int)rg__document_number(answer, "min");
     const int size = (int)rg__document_number(answer, "size");
-    printf("job %s has %d to %d workers from now on, and %d at the moment\n",
-           job->job, min, (int)rg__document_number(answer, "max"), size);
+    const int max = (int)rg__document_number(answer, "max");
+    printf("job %s has %d to %d worker%s from now on, and %d at the moment\n",
+           job->job, min, max, rg__plural(max), size);
     if (size < min)
         printf("they go on; after the next fault the job waits until it has "
                "--min\n");

@@ -39,6 +39,7 @@
 #include <sys/random.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 #define MS_NS     UINT64_C(1000000)
 #define NAMES_MAX 3 /* hosts in a sentence; the rest is counted */
@@ -402,13 +403,23 @@ static bool name_newcomer(const look *l, const members *list,
     return false;
 }
 
+/* A host that has left has said so; its steps may have been given up. */
+static void name_loss(const look *l, uint64_t id, const char *name,
+                      char cause[RG__CAUSE_MAX])
+{
+    const rg__host_record *host = rg__snapshot_host(l->s, id);
+    snprintf(cause, RG__CAUSE_MAX, "host %.63s %s", name,
+             host == NULL || !host->is_gone ? "is lost"
+             : host->is_draining            ? "has left before a commit"
+                                            : "has left");
+}
+
 static bool name_lost_host(const look *l, char cause[RG__CAUSE_MAX])
 {
     const rg__proposal *p = l->decided;
     for (int i = 0; i < p->host_count; i++)
         if (is_lost(l, p->host[i].id)) {
-            snprintf(cause, RG__CAUSE_MAX, "host %.63s is lost",
-                     p->host[i].name);
+            name_loss(l, p->host[i].id, p->host[i].name, cause);
             return true;
         }
     return false;
@@ -454,7 +465,8 @@ static rg__cause_kind find_cause(const look *l, const members *list,
     if (name_leaving(l, cause))
         return RG__KIND_DRAIN;
     if (count_surplus(l) > 0) {
-        snprintf(cause, RG__CAUSE_MAX, "scaled to %d workers", list->n);
+        snprintf(cause, RG__CAUSE_MAX, "scaled to %d worker%s", list->n,
+                 rg__plural(list->n));
         return RG__KIND_DRAIN;
     }
     if (l->c->is_mpi) {
@@ -906,8 +918,7 @@ static bool is_host_of_launch_dead(const look *l, char why[RG__CAUSE_MAX])
     const rg__mpirun *run = &l->s->mpirun;
     for (int r = 0; r < run->size; r++)
         if (is_host_dead(l, run->seat[r].host, run->seat[r].name)) {
-            snprintf(why, RG__CAUSE_MAX, "host %.63s is lost",
-                     run->seat[r].name);
+            name_loss(l, run->seat[r].host, run->seat[r].name, why);
             return true;
         }
     if (is_lost(l, run->by))

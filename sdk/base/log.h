@@ -55,4 +55,10 @@ void rg__say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same if nothing is wrong: level info. */
 void rg__tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Behind a noun that has been counted. */
+static inline const char *rg__plural(long long n)
+{
+    return n == 1 ? "" : "s";
+}
+
 #endif

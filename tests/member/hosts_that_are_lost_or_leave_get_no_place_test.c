@@ -81,6 +81,23 @@ static void a_host_that_is_lost_while_it_drains_is_left_at_once(void)
     job_end(&j);
 }
 
+/* Its deadline has passed, or it can't go on. */
+static void a_host_that_has_left_is_not_called_lost(void)
+{
+    for (int is_draining = 0; is_draining <= 1; is_draining++) {
+        job j;
+        begin_three(&j);
+        j.snap.host[2].is_draining = is_draining;
+        j.snap.host[2].is_gone = true;
+        check_without(&j, 3, false);
+        CHECK_STR(j.plan.proposal.cause, is_draining
+                                             ? "host c has left before a commit"
+                                             : "host c has left");
+        CHECK_EQ(j.plan.proposal.kind, RG__KIND_HOST);
+        job_end(&j);
+    }
+}
+
 static void no_host_drains_below_min(void)
 {
     job j;
@@ -332,6 +349,7 @@ int main(void)
     a_lost_hosts_ack_is_not_waited_for();
     a_host_that_drains_leaves_announced();
     a_host_that_is_lost_while_it_drains_is_left_at_once();
+    a_host_that_has_left_is_not_called_lost();
     no_host_drains_below_min();
     a_host_that_has_gone_needs_no_lease_to_end();
     a_host_without_etcd_holds_up_no_change();

@@ -197,6 +197,19 @@ static void the_first_cause_is_named(void)
     job_end(&j);
 }
 
+static void a_host_that_leaves_at_its_deadline_ends_the_launch(void)
+{
+    job j;
+    begin(&j);
+    decide_first(&j);
+    j.snap.host[0].is_draining = true;
+    j.snap.host[0].is_gone = true;
+    take_launch(&j);
+    CHECK(j.snap.mpirun.is_over);
+    CHECK_STR(j.snap.mpirun.why, "host a has left before a commit");
+    job_end(&j);
+}
+
 /* b's rank has ended, and then it turns out why. */
 static void is_excused(job *j, const char *why)
 {
@@ -329,6 +342,7 @@ int main(void)
     deaths_at_one_step_end_the_job();
     a_dead_rank_is_a_launch();
     a_lost_host_gives_its_seats_away();
+    a_host_that_leaves_at_its_deadline_ends_the_launch();
     a_newcomer_with_a_seated_hosts_address_leaves();
     the_first_cause_is_named();
     a_slot_that_is_free_in_a_moment_keeps_its_rank();

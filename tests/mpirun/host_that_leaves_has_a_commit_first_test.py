@@ -2,15 +2,18 @@
 all ranks so, they end by themselves, charged to none of them though their
 Regroup threads may be late, and the next launch goes on from there on the
 other hosts. If a host is lost while it leaves, nothing waits for its agent
-to come back. Each launch has the same environment, but for what says which
-it is; flags of --mpirun arrive, and what an outer launcher has set does not.
+to come back. A host that must leave before a commit is not called lost. Each
+launch has the same environment, but for what says which it is; flags of
+--mpirun arrive, and what an outer launcher has set does not.
 
 Covers: mpirun/mpirun.c mpirun_line.c ranks.c rank_main.c drain.c publish.c
 thread.c suspect.c
 """
 
 import json
+import os
 import re
+import signal
 
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, skip, until
@@ -51,9 +54,20 @@ def lost_while_it_leaves(job, there):
     claim(there not in told[2] and told[4] < 9000, f"{told}")
 
 
+def late(job):
+    """Its rank comes to no commit before the deadline."""
+    there = job.host_of(1)
+    os.kill(job.pid(1), signal.SIGSTOP)
+    job.lost.add(there)
+    job.run_on(there, "drain", "--deadline", "300ms", there)
+    wait_launch(job, 4)
+    told = launches(job)[-1]
+    claim(told[5] == f"after host {there} has left before a commit", f"{told}")
+
+
 def test():
     need_solver()
-    with Hosts(4) as hosts:
+    with Hosts(5) as hosts:
         if not hosts.has_nets:
             skip("hosts on one machine need network namespaces, so root")
         with HostsJob(hosts, ["--mpi", "-n", "2", "--mpirun",
@@ -75,6 +89,7 @@ def test():
             claim(told[5] == "after a host leaves", f"{told}")
             claim(job.agents[there].wait(20) == 0, "the host leaves with 0")
             lost_while_it_leaves(job, job.host_of(1))
+            late(job)
             job.finish()
             job.check(is_mpi=True)
             step, value, _ = FINAL.findall(job.text())[-1]

@@ -576,8 +576,9 @@ static void deliver(rg__agent *a)
      * the door */
     rg__generation_abort(a, p->generation - 1);
     rg__log_who(a->params->host, -1, p->size, p->generation);
-    rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
-            (unsigned long long)p->generation, p->size, p->cause);
+    rg__log(RG__INFO, "agent", "generation %llu: %d worker%s, %s",
+            (unsigned long long)p->generation, p->size, rg__plural(p->size),
+            p->cause);
     if (line->steps_lost < 0)
         rg__log(RG__WARN, "agent",
                 "how many steps generation %llu has rolled back is unknown: no "

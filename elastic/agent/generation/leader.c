@@ -221,7 +221,7 @@ static void add_give_up(rg__txn_draft *t, const rg__plan *plan)
                 plan->failed->failed, min);
     else
         add_end(t, RG__EXIT_BELOW_MIN,
-                "%d workers are fewer than --min %d for longer than "
+                "there are too few workers (%d, with --min %d) for longer than "
                 "--elastic-timeout; add hosts or lower --min",
                 plan->alive, min);
 }
@@ -389,7 +389,7 @@ static void say_awaited(rg__agent *a, const rg__plan *plan)
 static void tell_forming(const rg__plan *plan, int min, uint64_t seconds)
 {
     const int missing = plan->wanted - plan->alive;
-    const char *plural = missing == 1 ? "" : "s";
+    const char *plural = rg__plural(missing);
     if (plan->alive < min && min >= plan->wanted && missing == 1)
         rg__tell("waiting for 1 more worker, starts when it is there");
     else if (plan->alive < min && min >= plan->wanted)

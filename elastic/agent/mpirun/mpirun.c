@@ -618,11 +618,12 @@ void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line)
     const char *why = is_in_place ? line->cause : a->view.mpirun.why;
     name_hosts(p, where);
     name_start(a, line, from);
-    rg__tell("launch %llu%s: %d ranks on %s, %s, %llu ms %s%s%s",
+    rg__tell("launch %llu%s: %d rank%s on %s, %s, %llu ms %s%s%s",
              (unsigned long long)p->launch,
-             is_in_place ? " goes on in place" : "", p->size, where, from,
-             (unsigned long long)took_ms, is_next ? "after" : "for the launch",
-             is_next ? " " : "", is_next ? why : "");
+             is_in_place ? " goes on in place" : "", p->size,
+             rg__plural(p->size), where, from, (unsigned long long)took_ms,
+             is_next ? "after" : "for the launch", is_next ? " " : "",
+             is_next ? why : "");
 }
 
 /* ------------------------------------------------------------------ the end */
