@@ -260,11 +260,13 @@ static int next_timeout_ms(const rg__loop *loop)
     return ms > 60000 ? 60000 : (int)ms;
 }
 
-static void fire_timers(rg__loop *loop)
+/* Those that were due when the loop looked for events: of two, the data and
+ * the end of the wait for them, a thread that was held up since sees the data
+ * first. */
+static void fire_timers(rg__loop *loop, uint64_t looked_ns)
 {
-    const uint64_t now = rg__now_ns();
     while (!loop->stopped && loop->timers != NULL &&
-           loop->timers->at_ns <= now) {
+           loop->timers->at_ns <= looked_ns) {
         rg__timer *timer = loop->timers;
         rg__timer_stop(timer);
         const rg__timer_fn fn = timer->fn;
@@ -280,6 +282,7 @@ void rg__loop_run(rg__loop *loop)
     while (!loop->stopped) {
         const int n =
             epoll_wait(loop->epoll, events, BATCH, next_timeout_ms(loop));
+        const uint64_t looked_ns = rg__now_ns();
         begin_turn(&loop->turn);
         for (int i = 0; i < n && !loop->stopped; i++) {
             source *s = events[i].data.ptr;
@@ -288,7 +291,7 @@ void rg__loop_run(rg__loop *loop)
                 fn(s->arg, s->fd, events[i].events);
             end_callback(&loop->turn, (uintptr_t)fn);
         }
-        fire_timers(loop);
+        fire_timers(loop, looked_ns);
         end_turn(&loop->turn);
         free_sources(loop->removed);
         loop->removed = NULL;

@@ -56,7 +56,8 @@ typedef void (*rg__turn_fn)(void *arg, const rg__turn *turn);
 void rg__loop_mind_turns(rg__loop *loop, uint64_t limit_ns, rg__turn_fn fn,
                          void *arg);
 
-/* Run until rg__loop_stop. */
+/* Run until rg__loop_stop. A turn sees what has come before it fires timers,
+ * and none that came to its time since the loop looked. */
 void rg__loop_run(rg__loop *loop);
 void rg__loop_stop(rg__loop *loop);
 
