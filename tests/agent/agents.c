@@ -37,6 +37,13 @@ rg__agent *agent_make(rg__loop *loop, uint64_t id)
     return a;
 }
 
+rg__agent *agent_make_patient(rg__loop *loop, uint64_t id)
+{
+    rg__agent *a = agent_make(loop, id);
+    a->own.detect_ms = PATIENCE_NS / RG__MS;
+    return a;
+}
+
 void agent_free(rg__agent *a)
 {
     rg__fetch_cancel(a);

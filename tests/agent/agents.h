@@ -25,6 +25,8 @@
 
 /* An agent of a host "h<id>" with the job's key; listens at 127.0.0.1. */
 rg__agent *agent_make(rg__loop *loop, uint64_t id);
+/* One that waits longer for others than a busy machine holds them up. */
+rg__agent *agent_make_patient(rg__loop *loop, uint64_t id);
 void agent_free(rg__agent *a);
 
 /* Run the loop until done(arg) or, as a failed claim, for too long. */

@@ -47,8 +47,9 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
-    rg__agent *other = agent_make(loop, 3);
+    rg__agent *from = agent_make_patient(loop, 1),
+              *to = agent_make_patient(loop, 2);
+    rg__agent *other = agent_make_patient(loop, 3);
     vault_add(from, "weights", 1 << 20);
     vault_commit(from, 1, resume, 2);
     decide_before(to, 2, older);

@@ -46,7 +46,8 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *from = agent_make_patient(loop, 1),
+              *to = agent_make_patient(loop, 2);
     vault_add(from, "weights", BYTES);
     vault_add(to, "weights", BYTES);
     vault_commit(from, 1, resume, PIECES);

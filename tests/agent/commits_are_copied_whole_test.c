@@ -20,7 +20,8 @@ static void check_copy(uint32_t pieces, int kept)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *from = agent_make_patient(loop, 1),
+              *to = agent_make_patient(loop, 2);
     add_buffers(from);
     add_buffers(to);
     vault_commit(from, 1, resume, pieces);
@@ -43,7 +44,8 @@ static void check_copy_into_nothing(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *from = agent_make_patient(loop, 1),
+              *to = agent_make_patient(loop, 2);
     add_buffers(from);
     vault_commit(from, 0, resume, 2);
     decide_before(to, 2, older);

@@ -20,8 +20,8 @@ static scene set_up(uint64_t bytes_there)
 {
     scene s = {0};
     CHECK_OK(rg__loop_create(&s.loop));
-    s.from = agent_make(s.loop, 1);
-    s.to = agent_make(s.loop, 2);
+    s.from = agent_make_patient(s.loop, 1);
+    s.to = agent_make_patient(s.loop, 2);
     vault_add(s.from, "weights", 1 << 20);
     if (bytes_there != 0)
         vault_add(s.to, "weights", bytes_there);
@@ -117,6 +117,7 @@ static void silence(void)
     CHECK_EQ(listen(sock, 1), 0);
     CHECK_EQ(getsockname(sock, (struct sockaddr *)&at, &n), 0);
     s.from->port = ntohs(at.sin_port);
+    s.to->own.detect_ms = DETECT_MS;
     check_reason(&s, "nothing came", "0000000000000001");
     close(sock);
 }

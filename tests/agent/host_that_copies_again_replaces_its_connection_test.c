@@ -65,8 +65,8 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
-    from->own.detect_ms = to->own.detect_ms = 60000; /* silence ends nothing */
+    rg__agent *from = agent_make_patient(loop, 1),
+              *to = agent_make_patient(loop, 2);
     call first = {.frame = {3, 1}}, other = {.frame = {3, 7}},
          again = {.frame = {3, 1}};
     begin(&first, from, to);

@@ -107,7 +107,8 @@ static sender send_to(uint64_t delivered, uint64_t says, bool sends_more)
     static sender s;
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *from = agent_make_patient(loop, 1),
+              *to = agent_make_patient(loop, 2);
     vault_commit(to, SLOT, commit, 1); /* that host has been in it, too */
     add_shards(from);
     add_shards(to);

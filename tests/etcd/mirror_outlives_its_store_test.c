@@ -43,8 +43,9 @@ static void kill_and_restart(follower *f, etcd_server *server)
 
 static void stopped_for_seconds(follower *f, etcd_server *server)
 {
+    const int downs = f->s.downs;
     etcd_server_pause(server);
-    WAIT_FOR(&f->s, f->s.downs == 1);
+    WAIT_FOR(&f->s, f->s.downs > downs);
     scene_run_for(&f->s, 1000);
     etcd_server_resume(server);
     etcd_server_put(server, "m/k", "after the stop");

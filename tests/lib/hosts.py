@@ -41,8 +41,8 @@ import time
 import urllib.request
 
 from certificates import Authority, need_openssl
-from house import (BUILD, DETECT, PATIENCE, REGROUP, Failed, Job, Tails, claim,
-                   free_port, need_etcd, skip, until)
+from house import (BUILD, DETECT, PATIENCE, REGROUP, Failed, Job, Process,
+                   Tails, claim, free_port, need_etcd, skip, until)
 
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 NETNS = "/run/netns"
@@ -543,8 +543,8 @@ class Hosts:
             command = ["nsenter", f"--net={NETNS}/{self.net(name)}", "--",
                        *([*RENAME, name] if self.renames else []), *command]
         more.setdefault("cwd", self.folder)
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
-                                   start_new_session=True, **more)
+        process = Process(command, stdin=subprocess.DEVNULL,
+                          start_new_session=True, **more)
         until(lambda: process.poll() is not None or not self.has_nets or
               pids_inside([self.net(name)], [process.pid]), 10,
               f"a process is on {name}")
@@ -829,7 +829,8 @@ class HostsJob(Job):
         for host in sorted(set(self.agents) - self.lost):
             process = self.agents[host]
             try:
-                self.code = process.wait(max(0, end - time.monotonic()))
+                self.code = process.wait(
+                    max(0, end - time.monotonic()) / PATIENCE)
             except subprocess.TimeoutExpired as error:
                 raise Failed(f"the agent of {host} has not ended after "
                              f"{seconds * PATIENCE} s; status: "

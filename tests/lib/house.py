@@ -89,6 +89,17 @@ def until(condition, seconds, what):
     raise Failed(f"{what}: not within {seconds * PATIENCE} s")
 
 
+class Process(subprocess.Popen):
+    """Its limits are seconds of the plain build, as those of until()."""
+
+    def wait(self, timeout=None):
+        return super().wait(timeout and timeout * PATIENCE)
+
+    # pylint: disable-next=redefined-builtin
+    def communicate(self, input=None, timeout=None):
+        return super().communicate(input, timeout and timeout * PATIENCE)
+
+
 def child_of(parent, name):
     """Its first living child that is this program; None while there is none."""
     with contextlib.suppress(OSError):
@@ -176,7 +187,7 @@ class Job:
     def __enter__(self):
         self.started = time.monotonic_ns()
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
+            self.process = Process(
                 self.command, env=self.env, cwd=self.folder, stdin=self.stdin,
                 stdout=log if self.stdout is None else self.stdout,
                 stderr=log if self.stderr is None else self.stderr,
@@ -298,7 +309,7 @@ class Job:
     def finish(self, code=0, seconds=60):
         self.let_finish()
         try:
-            self.code = self.process.wait(seconds * PATIENCE)
+            self.code = self.process.wait(seconds)
         except subprocess.TimeoutExpired as error:
             raise Failed(f"the job is not over after {seconds * PATIENCE} s; "
                          f"status: {self.status()}") from error

@@ -79,9 +79,10 @@ def end(started, seconds=100):
 
 def run(arguments, expected=0, **more):
     """The output of a process that ends with the expected code."""
-    with subprocess.Popen(arguments, env=environment(**more),
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True) as started:
+    from house import Process  # it needs the test's environment
+    with Process(arguments, env=environment(**more),
+                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                 stderr=subprocess.STDOUT, text=True) as started:
         output, code = end(started)
     if code != expected:
         print(f"{arguments} ended with {code}, not {expected}\n{output}",
@@ -95,9 +96,10 @@ def job(size, workers, expected=0, flags=(), **more):
     the size is 1."""
     if size == 1:
         return run(workers, expected, **more)
+    from house import DETECT
     regroup = os.path.join(os.environ["REGROUP_BUILD"], "bin/regroup")
     with tempfile.TemporaryDirectory(prefix="rg-py-") as folder:
-        return run([regroup, "run", "-n", str(size), "--detect", "1500ms",
+        return run([regroup, "run", "-n", str(size), "--detect", DETECT,
                     *flags, "--", *workers], expected,
                    REGROUP_RUN_DIR=os.path.join(folder, "run"), **more)
 

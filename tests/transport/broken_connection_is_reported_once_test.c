@@ -13,7 +13,7 @@
 #include "sdk/base/clock.h"
 #include "tests/lib/world.h"
 
-#define BOUND_NS (5000 * RG__MS)
+#define BOUND_NS (20000 * RG__MS)
 
 static const int both[2] = {0, 1};
 
