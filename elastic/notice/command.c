@@ -1,8 +1,8 @@
 /* command: a shell runs it, in a process group of its own. Exit code 0 is a
- * notice, and its output says more (texts.c); 1 is none, as of `test` and `grep
- * -q`; anything else is a failure. Processes that it leaves running are killed.
- * If it does not end then, the next round checks it again, and starts no other
- * before that. */
+ * notice, and its output says more (texts.c); 1 is none, as of `test` and
+ * `grep -q`; anything else is a failure. Processes that it leaves running
+ * are killed. If it survives that, the next round checks it again and starts
+ * no second one. */
 #include "elastic/notice/notice_parts.h"
 
 #include <errno.h>
@@ -62,7 +62,8 @@ void rg__command_stop(rg__source *s)
     hang_up(s, &c->pidfd);
     hang_up(s, &c->out);
     if (c->pid > 0)
-        kill(-c->pid, SIGKILL); /* not reaped yet, so the group is its */
+        kill(-c->pid, SIGKILL); /* not reaped yet, so the group is still its
+                                   own */
 }
 
 /* true: there is none, or its end has come. */

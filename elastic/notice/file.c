@@ -39,7 +39,7 @@ static void free_reader(reader *r)
 
 /* ------------------------------------------------------------------ thread */
 
-/* The error, and 0 with the bytes. */
+/* Returns an errno, or 0 and the bytes. */
 static int read_file(const char *path, char *text, size_t *bytes_p)
 {
     struct stat about;
@@ -124,7 +124,7 @@ static void on_read(void *arg, int fd, uint32_t events)
     say(r->s, error, text, bytes);
 }
 
-/* Signals are the loop's. */
+/* The thread takes no signals: they are for the loop. */
 static int start_thread(reader *r)
 {
     pthread_t thread;

@@ -120,7 +120,7 @@ static rg_status each_kind(const char *entry, size_t n, const char *value,
     return RG_OK;
 }
 
-/* fn gets auto, which is not a source, as a NULL. */
+/* "auto" is no source: fn gets NULL in its place. */
 static rg_status take_entry(const char *entry, entry_fn fn, void *arg)
 {
     const size_t n = name_at(entry);

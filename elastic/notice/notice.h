@@ -28,7 +28,7 @@ typedef struct rg__notice {
     uint64_t at_ms; /* when the host goes; 0: not said */
     uint64_t in_ms; /* or so long after the notice was first seen; 0: not said
                      */
-    bool is_wanted; /* by the owner of this machine, which waits for it */
+    bool is_wanted; /* the machine's owner waits for it */
     char what[RG__NOTICE_TEXT]; /* as "the instance will be terminated" */
     char id[64];                /* by which it is acknowledged; "": not at all
                                  */
@@ -72,8 +72,8 @@ int rg__notices_count(const rg__notices *notices);
 rg__source_view rg__notices_at(const rg__notices *notices, int i);
 bool rg__notices_have(const rg__notices *notices, const char *name);
 
-/* The host has left: notify sources that want to know. True: one is being
- * notified; `changed` is called once it has answered. */
+/* The host has left: tell the sources that want to know. True: one is being
+ * told; `changed` is called once it has answered. */
 bool rg__notices_acknowledge(rg__notices *notices);
 
 #endif

@@ -97,13 +97,14 @@ struct rg__notices {
     int count;
 };
 
-/* rounds.c: what a source is asked, for people; its timer; how a round ends. */
+/* rounds.c: a source's question as people read it; its timer; how a round
+ * ends. */
 const char *rg__source_asks(const rg__source *s);
 void rg__source_on_timer(void *arg);
 void rg__source_says(rg__source *s, const rg__notice *notice);
 void rg__source_fails(rg__source *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Put the sentence of a failure aside, for WEB_FAILS. */
+/* Keep the sentence of a failure, and return WEB_FAILS. */
 rg__web_step rg__web_fails(rg__source *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

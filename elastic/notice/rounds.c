@@ -16,7 +16,7 @@
 #include "sdk/base/log.h"
 
 #define PATIENCE          5 /* times --notice-every, for a file or a command, */
-#define PATIENCE_LEAST_MS 1000  /* but so long at least, */
+#define PATIENCE_LEAST_MS 1000  /* but at least so long, */
 #define PATIENCE_MOST_MS  10000 /* and no longer */
 #define PAUSE_MOST_MS     10000 /* of a source that fails: it may have news */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#define SECONDS_MAX (366.0 * 86400) /* that a notice may come early */
+#define SECONDS_MAX (366.0 * 86400) /* how early a notice may come */
 
 /* Seconds east of Greenwich; false: no offset. */
 static bool read_offset(const char *text, long *seconds_p)
