@@ -1,5 +1,5 @@
 /* The hosts of an allocation, from the variables of Slurm, PBS and LSF. The
- * first that says something counts; `scontrol` is not on every node, so lists
+ * first of them that is set counts; `scontrol` is not on every node, so lists
  * of Slurm are read here. */
 #include "elastic/launch/allocation.h"
 
@@ -135,7 +135,7 @@ static rg_status expand_numbers(expansion *x, const char *name, size_t used,
     return st;
 }
 
-/* name: what the word has come to; [from, end): what is left of it. */
+/* name: the word as expanded so far; [from, end): the rest of it. */
 static rg_status expand(expansion *x, const char *name, size_t used,
                         const char *from, const char *end)
 {
@@ -156,7 +156,7 @@ static rg_status expand(expansion *x, const char *name, size_t used,
     return expand_numbers(x, longer, used, open + 1, close, end);
 }
 
-/* Commas in brackets end no word. */
+/* A comma inside brackets does not end a word. */
 static const char *end_of_word(const char *from)
 {
     for (bool is_inside = false; *from != '\0'; from++) {
@@ -197,7 +197,7 @@ static rg_status add_lsf(rg__host_list *list, const char *words)
 
 /* ------------------------------------------------------------------- which */
 
-/* A step runs once for each task, but for the one that Slurm may make of the
+/* A step runs once for each task, except the step in which Slurm may run the
  * shell of salloc (use_interactive_step). */
 static bool is_in_step(void)
 {
@@ -210,7 +210,7 @@ static bool is_slurm(void)
     return variable("SLURM_JOB_NODELIST") != NULL && !is_in_step();
 }
 
-/* Such as of `srun --mpi=pmix`, by which other programs of MPI are started. */
+/* As with `srun --mpi=pmix`, which starts other MPI programs. */
 static void say_tasks(void)
 {
     const char *n = variable("SLURM_STEP_NUM_TASKS");

@@ -13,13 +13,14 @@
 
 #include "elastic/launch/host_list.h"
 
-/* Add its hosts, none outside of an allocation and in a step of Slurm, which
- * runs once for each task, unless it is the shell of salloc. slots is for hosts
- * without a number. ERR_INVALID names the variable. */
+/* Add the allocation's hosts. Outside of one there are none; nor in a step of
+ * Slurm, which runs once for each task, unless it is the shell of salloc. slots
+ * is for hosts without a number. The sentence of ERR_INVALID names the
+ * variable. */
 rg_status rg__allocation_read(rg__host_list *list, int slots);
 
-/* What starts agents on other hosts in place of ssh: a step of the Slurm job.
- * NULL: this is none, or has no srun. */
+/* The command that starts agents on other hosts in place of ssh: a step of the
+ * Slurm job. NULL: this is no Slurm job, or has no srun. */
 const char *rg__allocation_shell(void);
 
 #endif

@@ -69,7 +69,7 @@ static void write_all(int fd, const char *bytes, size_t n)
     }
 }
 
-/* Agents and workers themselves print on which host they are. */
+/* Agents and workers label their lines with their host themselves. */
 static bool has_label(const char *line, const char *host)
 {
     const size_t n = strlen(host);
@@ -172,7 +172,7 @@ static void send_unsent(channel *c)
         hang_up(c);
 }
 
-/* Sent after the letter, however much of that has left. */
+/* Sent behind the letter, however much of the letter has been sent. */
 static void say_leave(channel *c)
 {
     const size_t n = strlen(RG__LETTER_LEAVE);
@@ -319,8 +319,8 @@ static void watch_signals(channel *c)
     c->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* A process that --rsh leaves behind may hold its output open forever: what it
- * said is read, and no more. */
+/* A process that --rsh leaves behind may hold its output open forever: read
+ * what is there, and wait for no more. */
 static int become_channel(channel *c)
 {
     close_range(STDERR_FILENO + 1, ~0U, 0); /* the locks of the job, too */

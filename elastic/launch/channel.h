@@ -1,7 +1,6 @@
 /* The way to one other host: a child process that starts --rsh there, hands it
  * the letter, prints what comes back line by line, and ends with its exit code.
- * A reader that does not read our output stops that process, and not the
- * launcher.
+ * If nobody reads our output, that process blocks, and the launcher does not.
  *
  *   launcher ── channel ── ssh h2 ─ ─ ─ `regroup remote` (supervisor) ── agent
  *

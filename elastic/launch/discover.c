@@ -71,7 +71,7 @@ static void start(rg__discovery *d)
     if (pid == 0)
         become_script(d, parent);
     if (pid > 0) {
-        setpgid(pid, pid); /* in both: whichever comes first */
+        setpgid(pid, pid); /* in parent and child: whichever comes first */
         d->pid = pid;
         return;
     }

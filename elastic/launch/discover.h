@@ -1,5 +1,5 @@
-/* A script that lists the hosts that are there now, run again and again. One
- * that fails, or prints no list, changes nothing, and is reported once.
+/* A script that lists the hosts that are there now; it is run again and again.
+ * A run that fails, or prints no list, changes nothing and is reported once.
  *
  * Threads:   call in a process without other threads: this forks.
  * Ownership: a discovery owns its newest list. */

@@ -30,11 +30,11 @@ typedef enum rg__host_place {
 
 /* Called while the end is waited for. */
 typedef struct rg__launcher_wait {
-    /* As the supervisor does before: other children that end, and what is due.
-     * Returns after how many ms to call it again, -1: never. */
+    /* What the supervisor's loop does otherwise: reap other children, and do
+     * what is due. Returns after how many ms to call it again, -1: never. */
     int (*turn)(void *arg);
-    /* Ask etcd, once for all hosts; false: it gives no answer. And where it has
-     * this one. */
+    /* look asks etcd about all hosts at once; false: no answer came. Then place
+     * says where a host is by that answer. */
     bool (*look)(void *arg);
     rg__host_place (*place)(void *arg, const char *host);
     void *arg;
@@ -71,11 +71,11 @@ void rg__launcher_ended(rg__launcher *l, pid_t pid, int status);
  * have ended in order) and the reason. */
 bool rg__launcher_is_over(rg__launcher *l, int *code_p, const char **why_p);
 
-/* The job is over here, with this code. 0, it is done: wait until the others
- * have ended, however long their programs take, or etcd has not had them for
- * 10 s; else for a while. Then ask them, then kill; a signal hurries. Returns
- * the code, or where that is 0 the first of a host that is not, or that of the
- * signal. */
+/* The job is over here, with this code. If it is 0 the job is done: wait until
+ * each other host has ended, however long its program takes, or has been gone
+ * from etcd for 10 s; otherwise wait for a while only. Hosts that are left are
+ * asked to leave, then killed; a signal shortens this. Returns the code; if it
+ * is 0, the first other code of a host, or the signal's. */
 int rg__launcher_finish(rg__launcher *l, int code);
 void rg__launcher_destroy(rg__launcher *l); /* NULL allowed */
 

@@ -31,8 +31,8 @@ void rg__letter_free(rg__letter *letter);
 
 /* As it is sent, malloc'd; NULL: no memory. */
 char *rg__letter_seal(const rg__letter *letter, size_t *bytes_p);
-/* From a descriptor, within the time. ERR_INVALID: none comes, or one of
- * another version. */
+/* Read it from a descriptor, within the time. ERR_INVALID: no letter comes, or
+ * one of another version. */
 rg_status rg__letter_receive(rg__letter *letter, int fd, int timeout_ms);
 
 /* Walk: start with *at NULL. false: there is no further one. */
