@@ -1,5 +1,5 @@
 /* This process becomes the supervisor of an agent: for `regroup agent`, and for
- * `regroup remote`, which has more to say about how. */
+ * `regroup remote`, which sets more of how that is done. */
 #ifndef RG_ELASTIC_AGENT_CMD_H
 #define RG_ELASTIC_AGENT_CMD_H
 

@@ -1,4 +1,4 @@
-/* Questions to agents: one packet there, one back. */
+/* Questions to agents: one packet there, one packet back. */
 #include "elastic/cli/ask.h"
 
 #include <dirent.h>
@@ -243,9 +243,8 @@ int rg__ask_follow(const rg__job_record *job, const char *host)
     return follower;
 }
 
-/* A message waits in the socket for an agent that takes over; a signal would go
- * to the one whose socket it was, or to another process that has its number
- * now. */
+/* A message waits in the socket for an agent that takes over. A signal would go
+ * to the old agent, or to another process that has its number by now. */
 void rg__ask_leave(const rg__job_record *job, const char *host, bool at_once)
 {
     int sock[AGENTS_MAX];
@@ -294,7 +293,7 @@ static int open_peer(int sock)
 }
 
 /* Ask every agent, and collect the processes to wait for: the agents, and the
- * one that started the job and cleans up after them. */
+ * process that started the job and cleans up after them. */
 static int ask_all(const rg__job_record *job, int process[AGENTS_MAX + 1],
                    int *count_p)
 {

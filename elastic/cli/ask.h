@@ -11,7 +11,7 @@
 /* Answers are JSON texts, the caller's to free, and come within five seconds.
  * ERR_AGENT_LOST: no agent answers. */
 rg_status rg__ask_status(const rg__job_record *job, char **text_p);
-/* What has happened to the job, from a generation on. */
+/* The events of the job, from a generation on. */
 rg_status rg__ask_events(const rg__job_record *job, uint64_t from,
                          char **text_p);
 /* Ask a host to leave: {"ok":true}, or {"error":"why","status":an
@@ -19,12 +19,12 @@ rg_status rg__ask_events(const rg__job_record *job, uint64_t from,
 rg_status rg__ask_drain(const rg__job_record *job, const char *host,
                         uint64_t deadline_ms, char **text_p);
 
-/* Give the world other bounds, 0: as it is. {"ok":true, min, max, size}, or as
- * for a drain. */
+/* Give the world other bounds; 0: keep that one. {"ok":true, min, max, size},
+ * or an error as for a drain. */
 rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
                         char **text_p);
 
-/* What all workers are doing: JSON, or text for people; `wants` is of
+/* What all workers are doing, as JSON or as text for people; `wants` has flags
  * RG__DUMP_... */
 rg_status rg__ask_dump(const rg__job_record *job, uint64_t wants,
                        char **text_p);
@@ -33,15 +33,14 @@ rg_status rg__ask_dump(const rg__job_record *job, uint64_t wants,
 rg_status rg__ask_timeline(const rg__job_record *job, const char *path,
                            char **text_p);
 
-/* A connection on which the agent will tell its end, of that host, or NULL:
- * of any here; -1: no agent is there. The caller's to close. */
+/* A connection on which that host's agent (NULL: any agent here) will report
+ * its end; -1: no agent is there. The caller closes it. */
 int rg__ask_follow(const rg__job_record *job, const char *host);
-/* Tell that host's agent, or the next one, to leave, as a first signal from
- * outside; at_once: as a second one. */
+/* Tell that host's agent, or the next one, to leave, as a signal from outside
+ * would; at_once: as a second signal would. */
 void rg__ask_leave(const rg__job_record *job, const char *host, bool at_once);
-/* The end, and what has happened to the job to its end, NULL if that is not
- * told. IN_PROGRESS: not within the time. ERR_AGENT_LOST: it ended without a
- * message. */
+/* The end, and the job's events up to it, or NULL. IN_PROGRESS: the time was
+ * too short. ERR_AGENT_LOST: the agent ended without a message. */
 rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
                        char **last_p);
 

@@ -23,7 +23,7 @@ typedef struct attached {
     int code;
 } attached;
 
-/* The next agent is told what the one before was. */
+/* The next agent is told what the previous one was told. */
 static void meet(attached *a)
 {
     a->follower = rg__ask_follow(a->job, a->host);
@@ -37,8 +37,8 @@ static void meet(attached *a)
         rg__ask_leave(a->job, a->host, a->in < 0);
 }
 
-/* Of the launcher, as `regroup remote` hears it: "leave", and again. Without
- * such a message its connection has gone, and the agent goes on. */
+/* The launcher's messages, as `regroup remote` gets them: "leave", once or
+ * twice. If its connection breaks without one, the agent goes on. */
 static void hear(attached *a)
 {
     char said[64];
@@ -103,7 +103,7 @@ static void watch(attached *a)
         close(lock);
 }
 
-/* Of the same etcd, as another job may have the name. */
+/* The job must have the same etcd, since another one may have its name. */
 static bool find(const rg__letter *letter, const char *run_dir,
                  rg__job_record *job)
 {

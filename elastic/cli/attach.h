@@ -10,9 +10,9 @@
 
 #include "elastic/launch/letter.h"
 
-/* Where the letter's agent runs here already: watch it until it ends, and pass
- * on what the launcher sends on `in`. true, and its exit code; false: no such
- * agent is here, or not any more. run_dir: RUN_DIR or NULL. */
+/* If the letter's agent runs here already, watch it until it ends, and pass on
+ * what the launcher sends on `in`. Returns true and its exit code; false: no
+ * such agent is here, or not any more. run_dir: RUN_DIR or NULL. */
 bool rg__attach(const rg__letter *letter, const char *run_dir, int in,
                 int *code_p);
 

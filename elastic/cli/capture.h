@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /* Run a command, without input, and keep the beginning of its standard output;
- * its exit code does not matter. false: it can't be run, or has not ended after
- * some seconds; it is killed then. */
+ * its exit code does not matter. false: it can't be run, or was killed because
+ * it had not ended after some seconds. */
 bool rg__capture(char *const *argv, char *text, size_t bytes);
 
 #endif

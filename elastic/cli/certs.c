@@ -41,8 +41,8 @@ static bool add_extension(X509 *cert, X509 *issuer, const extension *e)
     return ok;
 }
 
-/* No CommonName: with passwords etcd refuses a client that has one, and it is
- * its own client, too. */
+/* No CommonName: with passwords etcd refuses a client that has one, and etcd is
+ * a client of itself. */
 static bool fill(X509 *cert, const char *unit)
 {
     uint64_t serial = 0;
@@ -99,7 +99,7 @@ static bool hash_of(const X509 *cert, char hash[RG__CERTS_HASH])
 
 /* ------------------------------------------------------------------ writing */
 
-/* A first line (NULL: none), a pair (NULL: none), a CA (NULL: none). */
+/* Each may be NULL: a first line, a certificate with its key, a CA. */
 static bool write_file(const char *dir, const char *name, const char *line,
                        const pair *p, const pair *ca)
 {

@@ -1,7 +1,7 @@
 /* Certificates of a job's own, for a private etcd that other hosts reach: a CA,
  * a server's and one that all hosts of the job show. The CA's key is forgotten
- * at once, so there is no third one. They never expire: clocks of hosts may be
- * wrong, and they are worth nothing without their job.
+ * at once, so it signs no further one. They never expire: clocks of hosts may
+ * be wrong, and they are worth nothing without their job.
  *
  * Threads:   any.
  * Ownership: texts are borrowed until the call returns. */
@@ -23,7 +23,7 @@
 rg_status rg__certs_make(const char *dir, const char *address,
                          const char *password, char hash[RG__CERTS_HASH]);
 
-/* See that a PEM file holds the certificate of that SHA-256. ERR_INVALID. */
+/* Check that a PEM file holds the certificate of that SHA-256. ERR_INVALID. */
 rg_status rg__certs_check(const char *path, const char *hash);
 
 #endif

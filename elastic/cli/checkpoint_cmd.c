@@ -165,7 +165,7 @@ static void put_time(uint64_t ms, char text[32])
         strcpy(text, "-");
 }
 
-/* A terminal obeys some bytes. */
+/* Some bytes would command a terminal. */
 static void print_plain(const char *text)
 {
     for (; *text != '\0'; text++)

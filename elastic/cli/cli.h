@@ -53,9 +53,8 @@ typedef struct rg__command {
     int (*run)(rg__cli *cli);
 } rg__command;
 
-/* At the start of a program: the process that starts us may have closed 0, 1 or
- * 2, and the next file would get the number, and what is printed would end in
- * it. */
+/* At the start of a program: if the process that starts us has closed 0, 1 or
+ * 2, the next file would get that number, and output would end up in it. */
 void rg__cli_open_what_is_closed(void);
 
 /* Read settings from the environment, the file and the flags; where a program

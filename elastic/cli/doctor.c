@@ -208,7 +208,7 @@ static rg__finding check_memfd(const rg__settings *s)
                             "since nothing lies there");
 }
 
-/* In a child, since there is no way back. */
+/* In a child, since there is no way back out of a namespace. */
 static int try_namespace(void)
 {
     int status = 0;

@@ -114,7 +114,7 @@ rg__finding rg__doctor_cuda(const rg__settings *s)
 
 /* --------------------------------------------------------------------- NCCL */
 
-/* Variables that jobs work with, at a price. */
+/* Variables with which jobs work, but at a price. */
 static const struct trap {
     const char *name, *value; /* NULL: any */
     const char *why;
@@ -200,7 +200,7 @@ static rg__finding of_version(const rg__nccl_library *nccl)
                     nccl->call.comm_revoke != NULL ? "; revoke" : "");
 }
 
-/* A machine with GPUs of AMD has RCCL in its place. */
+/* A machine with AMD GPUs has RCCL in its place. */
 static rg__finding without_nccl(void)
 {
     rg__nccl_library rccl;

@@ -7,8 +7,8 @@
 #include "elastic/cli/cli.h"
 #include "elastic/cli/finding.h"
 
-/* What is found of the etcd of --etcd, with what belongs to it. Nothing there
- * is changed. */
+/* Look at the etcd of --etcd, with the other flags that belong to it. Nothing
+ * there is changed. */
 rg__finding rg__doctor_etcd(const rg__settings *settings);
 
 #endif

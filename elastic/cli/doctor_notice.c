@@ -58,7 +58,7 @@ static rg__finding judge(const rg__source_view *v, bool is_named)
                     v->notice->what);
 }
 
-/* is_named: by a person, and not by the firmware. */
+/* is_named: a person named the sources, not the firmware. */
 static bool print_findings(const rg__notices *notices, bool is_named)
 {
     bool has_failed = false;

@@ -1,5 +1,5 @@
-/* One check after the other, each using what the one before has found; the
- * first that finds nothing to go on with is the last. */
+/* One check after the other, each with what the previous ones have found. The
+ * first one that leaves nothing to go on with is the last. */
 #include "elastic/cli/doctor_peer.h"
 
 #include <errno.h>
@@ -325,7 +325,7 @@ static void look_at_time(peer *p)
              : rg__find(RG__OK, "%.2f ms", p->ms));
 }
 
-/* Does a packet of that size come through, and its answer? */
+/* Do a packet of that size and its answer come through? */
 static bool does_pass(const peer *p, int packet)
 {
     double ms = 0;

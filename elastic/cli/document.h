@@ -13,14 +13,15 @@
 #define RG__CELL 32 /* bytes of a text that is put into a table */
 
 /* The job that the command line means: the word at this place, or the only one
- * that runs here. ERR_INVALID: none, several, or words behind it. */
+ * that runs here. ERR_INVALID: there is none, there are several, or words
+ * follow it. */
 rg_status rg__document_job(const rg__cli *cli, int at, rg__job_record *job_p);
 
-/* ERR_SYSTEM: an answer that is no JSON. Takes the text. */
+/* ERR_SYSTEM: the answer is not JSON. Takes the text. */
 rg_status rg__document_read(char *text, json_t **json_p);
 
-/* The same for an agent that was asked to do something: what it refuses is an
- * error, with its status and its sentence. */
+/* The same for an agent that was asked to do something: a refusal is an error,
+ * with the agent's status and sentence. */
 rg_status rg__document_accept(char *text, json_t **json_p);
 
 /* The JSON as it came: on one line, or over several. */
@@ -30,7 +31,7 @@ const char *rg__document_text(const json_t *json, const char *key); /* or "-" */
 long long rg__document_number(const json_t *json, const char *key); /* or 0 */
 bool rg__document_is(const json_t *json, const char *key);
 
-/* As text: what may be null is "-" then. */
+/* As text; null becomes "-". */
 void rg__document_put_number(const json_t *json, const char *key,
                              char cell[RG__CELL]);
 /* With so many digits behind the point, and its unit behind that. */

@@ -14,7 +14,7 @@ typedef struct file {
     size_t bytes;
 } file;
 
-/* NULL: it does not lie in the file. */
+/* NULL: it is not inside of the file. */
 static const void *part(const file *f, size_t offset, size_t bytes)
 {
     return offset <= f->bytes && bytes <= f->bytes - offset ? f->at + offset
@@ -46,7 +46,7 @@ static const Elf64_Dyn *dynamic(const file *f, const Elf64_Ehdr *head,
     return all;
 }
 
-/* The text of names, to the end of the file. */
+/* The table of names; it may reach to the end of the file. */
 static const char *names(const file *f, const Elf64_Ehdr *head,
                          const Elf64_Dyn *all, size_t n, size_t *bytes_p)
 {

@@ -1,5 +1,5 @@
-/* What a program's file says about its libraries. Any other file than a 64-bit
- * ELF file of this machine's byte order says nothing. */
+/* What a program's file says about its libraries. A file that is not 64-bit ELF
+ * in this machine's byte order says nothing. */
 #ifndef RG_ELASTIC_ELF_H
 #define RG_ELASTIC_ELF_H
 

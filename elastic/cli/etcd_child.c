@@ -93,11 +93,12 @@ static void add_tls(launch *l, const char *dir)
 }
 
 /* heartbeat 10 / election 100: ready in 0.1 s, where the defaults need up to
- * 0.5 s, and a single member waits for no other. bcrypt-cost 4: the password is
- * 128 random bits, and each login would cost 50 ms of CPU. Without compaction
- * every change would stay for as long as the job runs, and so would the last
- * 100,000 writes in memory and their log on disk without snapshots. No client
- * asks for what was a minute ago: one that comes back later reads all keys. */
+ * 0.5 s, and a single member waits for no other. bcrypt-cost 4: the password
+ * is 128 random bits, and each login would cost 50 ms of CPU. Without
+ * compaction every change would stay for as long as the job runs, and so
+ * would the last 100,000 writes in memory and their log on disk without
+ * snapshots. No client asks for the state of a minute ago: one that comes
+ * back later reads all keys. */
 static rg_status make_words(launch *l, const char *program, const char *dir,
                             const char *url)
 {
@@ -134,7 +135,8 @@ static rg_status make_words(launch *l, const char *program, const char *dir,
     return rg__fail(RG_ERR_MEMORY, "no memory to start etcd");
 }
 
-/* etcd takes settings from ETCD_* variables, which were meant for another. */
+/* etcd takes settings from ETCD_* variables, which are meant for another
+ * etcd. */
 static void clear_etcd_variables(void)
 {
     for (char **v = environ; *v != NULL;) {
@@ -162,7 +164,7 @@ static rg_status check_files(void)
                     (unsigned long long)limit.rlim_max, FILES);
 }
 
-/* As many files as it may have. */
+/* Let etcd open as many files as the system allows. */
 static void raise_files(void)
 {
     struct rlimit limit;
@@ -172,7 +174,7 @@ static void raise_files(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* In the child: become etcd, or say in its log why not. */
+/* In the child: become etcd, or write the reason into its log. */
 static void become_etcd(const launch *l, const char *data, int log,
                         pid_t parent)
 {
@@ -197,7 +199,7 @@ static void become_etcd(const launch *l, const char *data, int log,
     _exit(127);
 }
 
-/* etcd finds the place taken by the socket of one that was killed. */
+/* The socket of an etcd that was killed would be in the new one's way. */
 static void clear_place(const char *dir)
 {
     char path[PATH_MAX + 16];
@@ -280,7 +282,7 @@ static char *read_tail(const char *dir)
     return tail;
 }
 
-/* The last line that begins so; NULL: there is none. */
+/* The last line that begins with that text; NULL: there is none. */
 static const char *last_line(const char *tail, const char *begin)
 {
     const char *found = NULL;
@@ -322,7 +324,8 @@ static const char *crash_of(const char *tail)
     return found;
 }
 
-/* Its own panic is a line of its log first, and only there has a reason. */
+/* A panic of etcd's own is first a line of its log, which alone has the
+ * reason. */
 static bool is_of_line(const char *crash, const char *line)
 {
     static const char panic[] = "panic: ";
@@ -344,8 +347,8 @@ static bool has_any(const char *text, const char *const *words)
     return false;
 }
 
-/* said: its last words before it crashed; "": it has not. A full disk is
- * reported before. */
+/* said: its last words before it crashed; "": it has not crashed. A full disk
+ * comes before a crash. */
 static rg__etcd_child_lack find_lack(const char *tail, const char *said)
 {
     static const char *const threads[] = {"new OS thread", "pthread_create",

@@ -27,11 +27,11 @@ rg_status rg__find_etcd(const char *program, char path[PATH_MAX]);
  * (certs.h); NULL: at dir/RG__ETCD_SOCKET. */
 rg_status rg__etcd_child_start(const char *program, const char *dir,
                                const char *url, pid_t *pid_p);
-/* Ask it to end, and see that it has. pid 0: none. */
+/* Ask it to end, and wait until it has; pid 0: none. */
 void rg__etcd_child_stop(pid_t pid);
 
-/* What it logged last in dir/etcd.log, as part of a sentence; and what this
- * machine did not give it, as far as that is known. */
+/* What it logged last in dir/etcd.log, as part of a sentence; and what it
+ * lacked on this machine, if that is known. */
 typedef enum rg__etcd_child_lack {
     RG__ETCD_CHILD_LACKS_NOTHING,
     RG__ETCD_CHILD_LACKS_THREADS,

@@ -138,7 +138,7 @@ static int follow(reader *s, uint64_t interval_ms)
     return st == RG_OK ? over.code : rg__cli_fail(st);
 }
 
-/* One that has ended; false: there is none of that name. */
+/* Events of a job that has ended; false: there is none of that name. */
 static bool tell_ended(const rg__cli *cli, int *code_p)
 {
     char base[PATH_MAX], *text = NULL;

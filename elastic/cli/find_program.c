@@ -42,7 +42,7 @@ static rg_status check_interpreter(const char *script)
 {
     char line[FIRST_LINE + 1] = "";
     FILE *file = fopen(script, "re");
-    if (file == NULL) /* it can be executed, and not read */
+    if (file == NULL) /* it can be executed but not read */
         return RG_OK;
     line[fread(line, 1, FIRST_LINE, file)] = '\0';
     fclose(file);

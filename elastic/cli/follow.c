@@ -1,5 +1,5 @@
-/* The end of a job is told on a connection that waits for it; everything else
- * is asked for again. */
+/* The end of a job is reported on a connection that waits for it; everything
+ * else is asked for again and again. */
 #include "elastic/cli/follow.h"
 
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* What dead jobs have left in etcd.
  *
  * A job lives while any of its keys is under a lease: those of its agents are.
- * One that has ended may go at once. For a job that was left without an end it
- * is not known since when: the first look notes the time in /regroup/gc/<job>,
- * and a later one that finds nothing changed removes it when that is long
+ * One that has ended may go at once. Nobody knows how long a job without an end
+ * has been dead: the first look notes the time in /regroup/gc/<job>, and a
+ * later look that finds nothing changed removes the job when that was long
  * enough ago.
  *
  * Threads:   one.

@@ -32,7 +32,7 @@ static void on_keys(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__talk_end(&f->talk, st);
 }
 
-/* Of all keys of the job, or of those of its hosts. */
+/* Read all keys of the job, or those of its hosts. */
 static rg_status look(goodbye *f, const char *keys)
 {
     char *end = rg__prefix_end(keys);
@@ -51,7 +51,7 @@ static const char *find_other(const rg__snapshot *found, const char *host)
     return NULL;
 }
 
-/* An etcd that gives no answer can tell no host. */
+/* An etcd that does not answer can't tell any host. */
 static void await_others(goodbye *f, const char *host)
 {
     const char *other;

@@ -11,12 +11,12 @@
 #include "elastic/launch/host_launcher.h"
 #include "elastic/member/records.h"
 
-/* All that an etcd has of the job; a wait of 2 s. The caller frees it, in any
+/* Read all that an etcd has of the job, within 2 s. The caller frees it in any
  * case. */
 rg_status rg__places_read(const rg__etcd_params *params, const char *job,
                           rg__snapshot *found);
-/* Where a host of the job is, by that. One that has left is here as long as its
- * agent is: its program may still work (drain). */
+/* Where a host of the job is, by what was read. A host that has left is here
+ * while its agent is: its program may still be working (drain). */
 rg__host_place rg__place_of(const rg__snapshot *found, const char *host);
 
 /* host: ours, which has ended. A host that is still there after that time is

@@ -23,8 +23,8 @@ static void print_quoted(FILE *out, const char *word)
     fputs("'", out);
 }
 
-/* Settings of the job that were given here are given there, too. Its size is in
- * etcd. */
+/* Settings of the job that were given here are given there too, except its
+ * size, which is in etcd. */
 static void print_settings(FILE *out, const rg__cfg *cfg)
 {
     static const char *const names[] = {

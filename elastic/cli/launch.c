@@ -22,7 +22,7 @@
 
 #define CHECK_MS 5000 /* for an etcd that was given to answer */
 
-/* Of an agent: sockets, pipes, pidfds, pages and spools. */
+/* What an agent opens: sockets, pipes, pidfds, pages and spools. */
 #define AGENT_DESCRIPTORS 40
 #define SLOT_DESCRIPTORS  8
 
@@ -126,8 +126,8 @@ static rg_status check_sizes(const rg__launch *l, const rg__settings *s,
     return RG_OK;
 }
 
-/* Of an agent that has slots, before its workers register anything; it raises
- * its own limit as far as it may. */
+/* Checked for an agent with slots, before its workers register anything; the
+ * agent raises its own limit as far as it may. */
 static rg_status check_descriptors(const rg__launch *l)
 {
     struct rlimit limit;
@@ -146,7 +146,8 @@ static rg_status check_descriptors(const rg__launch *l)
 
 /* ------------------------------------------------------------------- names */
 
-/* Letters that a name may not have become dashes; in front they go. */
+/* Letters that a name may not have become dashes, and are dropped at the
+ * front. */
 static void make_name(const char *text, char name[RG__NAME_MAX])
 {
     size_t n = 0;
@@ -258,7 +259,7 @@ static rg_status check_program(rg__launch *l, const rg__cli *cli, bool is_here)
                : RG_OK;
 }
 
-/* mpirun would begin another program behind it. */
+/* mpirun would take a ":" for the beginning of another program. */
 static rg_status check_words(const rg__cli *cli)
 {
     for (char *const *word = cli->argv; *word != NULL; word++)

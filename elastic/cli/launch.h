@@ -29,7 +29,7 @@ typedef struct rg__launch {
 rg_status rg__launch_prepare(rg__launch *launch, const rg__cli *cli,
                              int remote_slots);
 
-/* The part of that about etcd. */
+/* The part of rg__launch_prepare that concerns etcd. */
 rg_status rg__launch_reach(rg__launch *launch, const rg__settings *settings);
 
 /* The text, or NULL if it is empty. */
@@ -38,7 +38,7 @@ const char *rg__or_null(const char *text);
 rg__etcd_params rg__launch_etcd(const rg__launch *launch,
                                 const rg__settings *settings);
 
-/* See that the etcd of --etcd answers and lets us in. ERR_STORE. */
+/* Check that the etcd of --etcd answers and lets us in. ERR_STORE. */
 rg_status rg__launch_check_store(const rg__launch *launch,
                                  const rg__settings *settings);
 

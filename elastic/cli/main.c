@@ -1,4 +1,4 @@
-/* The `regroup` command: finds the command that is meant and runs it. */
+/* The `regroup` program: finds the command that is meant and runs it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

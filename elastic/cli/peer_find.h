@@ -23,8 +23,8 @@ typedef struct rg__peer_place {
 } rg__peer_place;
 
 /* The host of that name or address in the job of --job, from the etcd of --etcd
- * or else that of the job that runs here. ERR_INVALID: no such job or host, the
- * sentence lists those that there are. ERR_STORE. */
+ * or else that of the job that runs here. ERR_INVALID: no such job or host; the
+ * sentence lists those that exist. ERR_STORE. */
 rg_status rg__peer_find(const rg__cli *cli, const char *host,
                         rg__peer_place *place_p);
 

@@ -1,5 +1,5 @@
-/* Looking along the network; of Regroup's messages only the heartbeat, which
- * any agent answers for a caller that knows the job's key.
+/* Looks along the network. The only message of Regroup's that is sent is a
+ * heartbeat, which any agent answers for a caller that knows the job's key.
  *
  * Threads:   one.
  * Waiting:   as long as a call says.
@@ -37,9 +37,9 @@ bool rg__probe_route(const rg__place_at *to, rg__route *route_p);
  * came. *segment_p: largest segment that both sides agreed on. */
 int rg__probe_connect(const rg__place_at *to, double *ms_p, int *segment_p);
 
-/* Have the agent of that incarnation answer a datagram, within 1 s, by one as
- * long; both are packets of so many bytes, 0: as small as can be. Returns 0 or
- * an errno. */
+/* Have the agent of that incarnation answer a datagram, within 1 s, with one of
+ * the same length; both are packets of so many bytes, 0: as small as can be.
+ * Returns 0 or an errno. */
 int rg__probe_beat(const rg__place_at *to, const uint8_t key[RG__KEY_BYTES],
                    uint64_t host, int packet, double *ms_p);
 

@@ -1,12 +1,13 @@
 /* What mpirun starts under --mpi: `regroup-rank rank PROGRAM` for each rank,
  * and `regroup-rank proxy HOST WORDS` in place of ssh. Both ask the agent of
- * this host first. It is no command of `regroup`, for which 30 libraries are
- * loaded: that takes 5 ms of a processor, and a launch waits for each.
+ * this host first. It is a program of its own, since `regroup` loads 30
+ * libraries: that takes 5 ms of processor time for each rank, and a launch
+ * waits for all of them.
  *
  *   mpirun, or a daemon of the MPI ── shim ── rank: asks, then runs PROGRAM
  *
  * The shim is what the MPI takes for the rank: it ends as the rank does, and
- * tells the agent how, as the agent is the parent of neither. */
+ * tells the agent how, since the agent is the parent of neither. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -77,7 +78,7 @@ static rg_status ask_once(const char *path, const void *m, size_t n,
     return st;
 }
 
-/* Until the agent knows, or reaches, what it takes. */
+/* Repeat while the agent does not yet have what the answer needs. */
 static rg_status ask(const char *path, const void *m, size_t n, rg__rank_go *go,
                      int fds[RG__SOCK_FDS])
 {
@@ -114,8 +115,8 @@ static bool is_ulfm(const rg__cli *cli)
     return strcmp(cli->settings.mpi, RG__ULFM) == 0;
 }
 
-/* In the rank's process, which has a group of its own, as any worker, and does
- * not outlive its shim. */
+/* In the rank's process, which has a process group of its own, like any worker,
+ * and does not outlive its shim. */
 static int run_program(const rg__cli *cli, rg__rank m, pid_t shim)
 {
     rg__rank_go go;
@@ -150,7 +151,7 @@ static void tell_end(const rg__cli *cli, rg__rank m, pid_t pid, int status)
     m.pid = pid;
     m.status = status;
     if (connect_to_agent(cli->settings.library.socket, &sock) != RG_OK)
-        return; /* the agent is gone, and no other asks */
+        return; /* the agent is gone, and no other one will ask */
     rg__sock_send(sock, &m, sizeof m, NULL, 0);
     close(sock);
 }
@@ -173,10 +174,11 @@ static int run_rank(rg__cli *cli)
     if (pid < 0)
         return rg__cli_fail(rg__fail(
             RG_ERR_SYSTEM, "a rank can't be started: %s", strerror(errno)));
-    const int status = rg__how_ended(pid); /* and never reaps, which may last */
+    const int status = rg__how_ended(pid); /* does not reap it, which may
+                                              take long */
     tell_end(cli, m, pid, status);
-    if (is_ulfm(cli)) /* others are to hear of a death at once. To any code but
-                         0 mpirun answers by waiting for all others to end */
+    if (is_ulfm(cli)) /* others must hear of a death at once, but mpirun
+                         waits for all others to end after any code but 0 */
         return 0;
     if (status != 0) /* the agent ends the launch before mpirun speaks of it */
         rg__sleep_ns(FAILED_S * 1000 * RG__MS);

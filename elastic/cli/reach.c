@@ -57,7 +57,7 @@ static rg_status find_tls(rg__launch *l, const rg__settings *s)
     return st;
 }
 
-/* The file that a private etcd of another host has made (certs.h). */
+/* The file that the private etcd of another host has written (certs.h). */
 static rg_status take_invitation(rg__launch *l, const rg__settings *s)
 {
     if (s->etcd == NULL || s->etcd_user != NULL || s->etcd_cacert != NULL ||

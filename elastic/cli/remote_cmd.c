@@ -1,6 +1,6 @@
-/* `regroup remote`: an agent of a launcher on another host. What it is to do
- * comes on standard input; that input stays the launcher's way to tell it to
- * leave, and closes when the launcher is gone. */
+/* `regroup remote`: an agent of a launcher on another host. Its task comes on
+ * standard input, which remains the launcher's way to tell it to leave, and
+ * closes when the launcher is gone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -129,8 +129,7 @@ static rg_status take_input(remote *r)
 
 /* --------------------------------------------------------------- the letter */
 
-/* What this host's login shell has set about a job does not concern this
- * one. */
+/* What this host's login shell has set is not meant for this job. */
 static void clear_settings(void)
 {
     static const char *const names[] = {

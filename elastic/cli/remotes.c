@@ -36,8 +36,8 @@ static bool is_listed(const rg__settings *s)
     return s->hosts != NULL || s->hostfile != NULL || s->discovery != NULL;
 }
 
-/* Nothing is listed: the hosts are those of an allocation, if there is one. A
- * size that is given for this host alone is not bounded by its tasks. */
+/* Nothing is listed: the hosts are those of an allocation, if there is one. The
+ * allocation's tasks do not bound a size that is given for this host alone. */
 static rg_status read_allocation(rg__remotes *r, const rg__cli *cli)
 {
     const rg__settings *s = &cli->settings;
@@ -148,8 +148,8 @@ const char *rg__remotes_listen(const rg__remotes *r)
 
 /* --------------------------------------------------------------- the letter */
 
-/* What holds for this host or this command alone, or is in the letter by
- * itself; everything else that was set here is set there. */
+/* Settings of this host or this command alone, and those that the letter has
+ * anyway; everything else that was set here is set there. */
 static bool stays_here(const char *name)
 {
     static const char names[] =
@@ -180,8 +180,8 @@ static void write_settings(rg__letter *letter, const rg__cfg *cfg)
     }
 }
 
-/* Where an allocation's srun starts the agents it has brought the variables,
- * unless the user has told it otherwise. */
+/* An allocation's srun brings the variables by itself: they are in the letter
+ * only if the user asks for them. */
 static bool brings_all(const rg__remotes *r, const rg__cli *cli)
 {
     const rg__cfg_item item =

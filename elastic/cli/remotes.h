@@ -1,6 +1,6 @@
 /* The other hosts of `regroup run`, from settings to a launcher. Without -H,
- * --hostfile and --host-discovery-script there are none, and nothing happens in
- * all of these calls. */
+ * --hostfile and --host-discovery-script there are none, and these calls do
+ * nothing. */
 #ifndef RG_ELASTIC_REMOTES_H
 #define RG_ELASTIC_REMOTES_H
 
@@ -27,8 +27,8 @@ rg_status rg__remotes_read(rg__remotes *remotes, const rg__cli *cli);
 int rg__remotes_slots(const rg__remotes *remotes);
 /* Where a private etcd is to listen; NULL: nowhere. */
 const char *rg__remotes_listen(const rg__remotes *remotes);
-/* All is known: what the hosts are told, and how they are to be started. Makes
- * of params those of an agent that launches. */
+/* Now that all is known, prepare what the hosts are told and how they are
+ * started. Turns params into those of an agent that launches. */
 rg_status rg__remotes_prepare(rg__remotes *remotes, const rg__cli *cli,
                               rg__agent_params *params);
 /* Called while rg__remotes_finish waits (host_launcher.h); before prepare. */

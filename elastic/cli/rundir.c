@@ -1,4 +1,4 @@
-/* Run directories and the locks that say which of them live. */
+/* Run directories, and the locks that say which of them are in use. */
 #include "elastic/cli/rundir.h"
 
 #include <ctype.h>
@@ -453,8 +453,8 @@ static bool is_in_use(const rg__rundir *dir, bool owns_job)
                     : rg__rundir_has_agent(dir->path, dir->host);
 }
 
-/* An agent that was killed holds its locks until the kernel has freed it, and a
- * new one may be started at once. */
+/* An agent that was killed holds its locks until the kernel has cleaned up
+ * after it, and a new one may be started at once. */
 static void await_dying(const rg__rundir *dir, bool owns_job)
 {
     const uint64_t deadline = rg__now_ns() + DYING_WAIT;

@@ -73,8 +73,8 @@ rg_status rg__rundir_record(const rg__rundir *dir,
 void rg__rundir_leave(rg__rundir *dir);
 
 /* Remove the run directories of dead jobs, or with is_dry only find them; fn is
- * told each: one that is not gone completely has something in it that is not
- * ours. ERR_SYSTEM. */
+ * told about each: a directory that stays contains something that is not ours.
+ * ERR_SYSTEM. */
 typedef void (*rg__sweep_fn)(void *arg, const char *path, bool has_gone);
 rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,
                            void *arg);
@@ -86,14 +86,14 @@ rg_status rg__rundir_event_log(const char *base, const char *job,
 
 /* A lock in the directory of that path is held. */
 bool rg__rundir_is_alive(const char *path);
-/* That of this host's agent is. */
+/* The lock of this host's agent is held. */
 bool rg__rundir_has_agent(const char *path, const char *host);
 
-/* Watch the agent of a host, beside others that do; -1: it is leaving, since no
- * process did. To be closed. */
+/* Watch the agent of a host, as others may too; -1: it is leaving, because no
+ * process watched it. The caller closes it. */
 int rg__rundir_watch(const char *path, const char *host);
 bool rg__rundir_is_watched(const char *path, const char *host);
-/* No process does, nor will from now on. */
+/* No process watches it, and none can from now on. */
 bool rg__rundir_end_watch(const char *path, const char *host);
 
 /* The jobs that run here, by name; *records_p is the caller's to free. */

@@ -198,9 +198,9 @@ static const rg__cfg_field cli_table[] = {
      "removes it"},
     {NULL}};
 
-/* A flag that sets no setting, but a field of this command line. */
+/* A flag that sets a field of this command line, and no setting. */
 #define PLAIN  NULL
-#define EXPORT "-x" /* likewise, and may be given again */
+#define EXPORT "-x" /* likewise; may be given several times */
 #define EXPORT_DOC                                                             \
     "a variable that the workers on all hosts get, with this value or with "   \
     "the one that it has here; NAME* means all whose names begin so; may be "  \
@@ -536,8 +536,8 @@ static rg_status take_flag(rg__cli *cli, const flag *f, char *value)
                        RG__CFG_FLAG, where);
 }
 
-/* Within letters behind one dash getopt has not moved on; past words that are
- * no flags it has. */
+/* getopt has not moved on while it is within letters behind one dash; it has
+ * moved past words that are no flags. */
 static const char *stumbled_on(char **argv, int at)
 {
     return argv[at] != NULL && argv[at][0] == '-' ? argv[at] : argv[optind - 1];

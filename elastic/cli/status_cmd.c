@@ -1,5 +1,5 @@
 /* `regroup status`: the agent's document, once or again and again, as tables or
- * as it is. */
+ * as JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static void print_checkpoint(const json_t *status)
         printf("the newest checkpoint failed: %s\n", error);
 }
 
-/* Sources that have something to say, or can't be heard. */
+/* Sources that announce something, or don't answer. */
 static void print_notices(const json_t *status)
 {
     size_t i;

@@ -1,5 +1,5 @@
-/* etcd, for code that may wait: whether it answers and lets us in; and a
- * private one for a job that was given none.
+/* etcd, for code that may wait: does it answer and let us in? And a private
+ * etcd for a job that was given none.
  *
  * Threads:   call in a process without other threads: these fork.
  * Waiting:   all waits are bounded, and end early with ERR_STORE when SIGINT,
@@ -17,8 +17,8 @@
 #include "elastic/etcd/etcd.h"
 #include "regroup/regroup.h"
 
-/* Read a key of the job. ERR_INVALID: the params. ERR_STORE: not reachable
- * within the time, or it refuses the password. */
+/* Read a key of the job. ERR_INVALID: bad params. ERR_STORE: it does not answer
+ * in time, or refuses the password. */
 rg_status rg__store_check(const rg__etcd_params *params, const char *job,
                           uint64_t timeout_ms);
 

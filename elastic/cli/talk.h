@@ -28,8 +28,8 @@ rg_status rg__talk_open(rg__talk *talk, const rg__etcd_params *params,
                         int pidfd);
 void rg__talk_close(rg__talk *talk);
 
-/* Wait for the request that was made with one of the ends below as its fn and
- * the talk as its arg. ERR_STORE: refused, or no answer within the time. */
+/* Wait for a request that was made with one of the functions below as its fn,
+ * and the talk as its arg. ERR_STORE: refused, or no answer within the time. */
 rg_status rg__talk_wait(rg__talk *talk, uint64_t timeout_ms);
 /* Send the txn, which may be NULL for lack of memory, and wait for it. */
 rg_status rg__talk_ask(rg__talk *talk, rg__txn *txn, rg__txn_fn fn, void *arg,

@@ -11,7 +11,7 @@
 #include "elastic/cli/timeline_merge.h"
 #include "sdk/base/fail.h"
 
-/* As the agent finds it, which has another working directory. */
+/* The agent has another working directory, so the path is made absolute. */
 static rg_status find_path(const char *given, char **path_p)
 {
     char *here = given[0] == '/' ? NULL : getcwd(NULL, 0);
@@ -89,7 +89,7 @@ static rg_status fail_hosts(const json_t *first, size_t failed, size_t hosts)
                     hosts, rg__document_text(first, "host"), why);
 }
 
-/* Shows the hosts that did it; an error names the first that did not. */
+/* Print the hosts that did it; an error names the first that did not. */
 static rg_status tell(const json_t *hosts, const char *job, bool starts)
 {
     const size_t n = json_array_size(hosts);

@@ -1,12 +1,12 @@
-/* `regroup timeline merge`: the timelines of several hosts as one, on standard
- * output. The first file's clock counts. How far the clock of another host is
- * from it follows from the operations of all ranks that both files have: no
- * rank leaves such a one before each has begun it. So each gives a least and a
- * greatest difference, and those of a second of operations a narrow range, of
- * which the middle is taken; between such seconds the difference changes
- * evenly, as clocks that run at different speeds do.
- *
- * A file is read a line at a time, since it can be larger than memory. */
+/* `regroup timeline merge`: the timelines of several hosts as one, on
+ * standard output. The first file's clock counts. How far another host's
+ * clock is from it follows from the operations of all ranks that both files
+ * have, since no rank leaves such an operation before every rank has begun
+ * it. So each operation gives a least and a greatest difference. The
+ * operations of one second together give a narrow range, whose middle is
+ * taken; between such seconds the difference changes evenly, as with clocks
+ * that run at different speeds.  A file is read a line at a time, since it
+ * can be larger than memory. */
 #include "elastic/cli/timeline_merge.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ typedef struct shift {
 
 /* ------------------------------------------------------------------ reading */
 
-/* No pipe, since it is read several times. NULL: *why_p is the reason. */
+/* Not a pipe, since it is read several times. NULL: *why_p is the reason. */
 static FILE *open_file(const char *path, const char **why_p)
 {
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -148,7 +148,7 @@ static bool is_after(const meeting *a, const meeting *b)
                                           : a->number > b->number;
 }
 
-/* The next one that no worker of the file has shown before. */
+/* The next meeting that no worker of the file has shown before. */
 static bool next_meeting(trace *t, meeting *m)
 {
     json_t *event;
@@ -258,7 +258,7 @@ static double ahead_us(const shift *s, double at_us)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Tracks of different files are different ones, and so are pairs of events. */
+/* Keep tracks of different files apart, and pairs of events. */
 static void tell_apart(json_t *event, const char *name, uint64_t file,
                        uint64_t files)
 {
@@ -311,7 +311,7 @@ static rg_status copy(const char *path, const shift *s, uint64_t file,
     return st;
 }
 
-/* All are looked at before the first byte is written. */
+/* All files are checked before the first byte is written. */
 rg_status rg__timeline_merge(char *const *paths, int n)
 {
     bool is_first = true;

@@ -1,4 +1,4 @@
-/* From which size on reading wins on this machine; not how that is measured. */
+/* From which size on reading is faster on this machine; tune_cmd.c measures. */
 #ifndef RG_CLI_TUNE_H
 #define RG_CLI_TUNE_H
 
@@ -7,7 +7,7 @@
 
 #define RG__TUNE_TURNS 2
 
-/* Of one size: time of staging / time of reading, in each turn. */
+/* For one size: time of staging / time of reading, in each turn. */
 typedef struct rg__tune_point {
     uint64_t bytes;
     double gain[RG__TUNE_TURNS];
@@ -15,7 +15,7 @@ typedef struct rg__tune_point {
 
 /* The least size to read, from points of rising sizes; `usual` is one of them,
  * and is moved past a size only if all turns agree by 10 % or more. UINT64_MAX:
- * none is to be read. */
+ * reading never wins. */
 uint64_t rg__tune_choose(const rg__tune_point *point, size_t n, uint64_t usual);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a measurement of reading beside staging says, and when nothing. */
+/* What a measurement of reading beside staging says, and when it says
+ * nothing. */
 #include "elastic/cli/tune.h"
 
 #include <stdbool.h>

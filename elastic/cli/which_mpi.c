@@ -16,8 +16,8 @@
 #define VERSION_MAX   4096
 #define WORDS_MAX     64
 
-/* Of a program: a bit for each flavour that it may be of, and where the library
- * of its MPI lies, "": none is known. */
+/* What a program is linked with: a bit for each flavour that it may be of, and
+ * where its MPI library lies; "": not known. */
 typedef struct linked {
     unsigned fits;
     char library[PATH_MAX];

@@ -1,4 +1,4 @@
-/* Under --mpi: of which MPI is a program, and which mpirun launches it? */
+/* Under --mpi: which MPI does a program use, and which mpirun launches it? */
 #ifndef RG_ELASTIC_WHICH_MPI_H
 #define RG_ELASTIC_WHICH_MPI_H
 
@@ -19,8 +19,8 @@ typedef struct rg__which_mpi {
 rg_status rg__which_mpi_find(const char *program, const char *mpirun,
                              rg__which_mpi *which);
 
-/* The name that its MPI has in those of our libraries: "openmpi", "mpich" or
- * "abi"; NULL: it shows none, or two. */
+/* Its MPI as our libraries name it: "openmpi", "mpich" or "abi"; NULL: the
+ * program shows none, or two. */
 const char *rg__which_mpi_ours(const char *program);
 
 /* Does the program's own file name an MPI's library? */
