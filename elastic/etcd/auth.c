@@ -1,6 +1,6 @@
 /* Turning authentication on, step by step; each step may have been done by an
- * earlier try. Whether all is done is known at once: the password works. It
- * also finds out what authentication is worth. */
+ * earlier try. Whether all steps are done is known at once: the password works.
+ * Also finds out what authentication is worth. */
 #include "elastic/etcd/client.h"
 
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static void on_step(void *arg, rg_status st, const rg__answer *answer)
         take_step(on, on->step + 1);
     else if (!is_first &&
              rg__etcd_is_about_token(answer->code, answer->message))
-        take_step(on, 0); /* turned on meanwhile: is it our password? */
+        take_step(on, 0); /* turned on meanwhile: with our password? */
     else
         finish(on, st);
 }

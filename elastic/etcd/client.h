@@ -7,15 +7,15 @@
 #include "elastic/etcd/json.h"
 
 #define RG__ETCD_UNARY_MS     1000 /* an answer that takes longer is given up */
-#define RG__ETCD_LOGIN_MS     3000 /* etcd takes its time over a password */
+#define RG__ETCD_LOGIN_MS     3000 /* etcd checks a password slowly */
 #define RG__ETCD_LIST_MS      3000 /* megabytes may come */
-#define RG__ETCD_SLOW_MS      8000 /* the most for either, of a slow etcd */
+#define RG__ETCD_SLOW_MS      8000 /* the most for either, if etcd is slow */
 #define RG__ETCD_ENDPOINT_MAX 300  /* characters: a scheme, a name, a port */
 #define RG__ETCD_URL_MAX      400
 #define RG__ETCD_WHY_MAX      640 /* an endpoint and a sentence */
 
-/* What follows from its health: it answers again; another endpoint is in use.
- * And the question whether something is still refused. */
+/* Calls that follow from its health: it answers again; another endpoint is in
+ * use. And a question: is something still refused? */
 typedef struct rg__health_hooks {
     void (*answers)(rg__etcd *etcd);
     void (*moved)(rg__etcd *etcd, int from_endpoint);
@@ -97,7 +97,7 @@ typedef struct rg__call {
  * for none. NULL: no memory; arg stays the caller's and nothing is called. */
 rg__etcd_req *rg__etcd_post(rg__etcd *etcd, const rg__call *call, char *body,
                             int avoid, void *arg);
-/* Send those again now that are waiting for their next try. */
+/* Send requests again now that wait for their next try. */
 void rg__etcd_hurry_requests(rg__etcd *etcd);
 void rg__etcd_hurry_mirrors(rg__etcd *etcd);
 /* Watches at that endpoint go to the one in use. */
@@ -140,14 +140,15 @@ void rg__etcd_failed(rg__etcd *etcd, int endpoint, const char *why);
 /* It answers, but takes no writes now; and it has taken one again. */
 void rg__etcd_refused(rg__etcd *etcd, int endpoint, const char *message);
 void rg__etcd_taken(rg__etcd *etcd);
-/* The same as failed where a time limit has passed, which says
- * less: a cause that has a remedy stays. */
+/* Like failed, after a time limit. That says less about the cause: one that has
+ * a remedy stays. */
 void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why);
 /* A time limit, doubled as often as etcd was slow, up to slow_ms. */
 int rg__etcd_limit_ms(const rg__etcd *etcd, int ms, int slow_ms);
-/* A sending whose limit was doubled that often has passed it at an endpoint
- * that takes connections; and one was answered in a quarter of it. A limit that
- * has grown or shrunk since counts once: many at once make one doubling. */
+/* At an endpoint that takes connections, a sending passed its limit, which
+ * was doubled that often; or one was answered in a quarter of it. If the
+ * limit has changed since, that sending no longer counts: many at once make
+ * one doubling. */
 void rg__etcd_was_slow(rg__etcd *etcd, int doublings);
 void rg__etcd_was_quick(rg__etcd *etcd, int doublings);
 

@@ -58,7 +58,7 @@ uint64_t rg__random(void)
 {
     uint64_t bits = 0;
     if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
-        bits = rg__now_ns(); /* only for lack of the system call */
+        bits = rg__now_ns(); /* only if the system call is missing */
     return bits;
 }
 
@@ -131,8 +131,8 @@ bool rg__etcd_keep_goodbyes(rg__etcd *etcd)
     return etcd->reqs != NULL;
 }
 
-/* Is there an endpoint that has not been asked yet, when so many sendings have
- * failed? */
+/* After so many failed sendings, is there an endpoint that has not been asked
+ * yet? */
 static bool has_others(const rg__etcd_req *req, int failures)
 {
     return failures < req->etcd->endpoint_count &&
@@ -195,8 +195,9 @@ static bool is_unknown(int code)
     return code == 408 || code == 429 || code >= 500;
 }
 
-/* etcd lives and reads, but takes no writes: it is full (alarm NOSPACE), does
- * not trust its own data (alarm CORRUPT), or has more to apply than it can. */
+/* etcd is up and can be read, but takes no writes: it is full (alarm NOSPACE),
+ * does not trust its own data (alarm CORRUPT), or has more to apply than it
+ * can. */
 static bool is_about_writes(int code, const char *message)
 {
     return code == 429 || strstr(message, "corrupt cluster") != NULL;
@@ -343,8 +344,8 @@ static rg_status remember_token(rg__etcd_req *req)
     return RG_OK;
 }
 
-/* A silent member does not get the whole time while there are others; a slow
- * one gets it once the others have been asked, too. */
+/* A silent member does not get the whole time while there are others to ask; a
+ * slow one gets it once the others have been asked too. */
 static int sending_ms(const rg__etcd_req *req)
 {
     const int ms = req->call->timeout_ms;

@@ -1,15 +1,13 @@
-/* The guard of a mirror.
- *
- * A watch can be deaf without any sign: started in the future of a store that
- * was wiped, or on a member that is cut off or gone. The guard asks, through
- * another endpoint where there is one, whether the range has changed behind
- * the copy; its count also sees deletions, which a filter by revision hides.
- * Behind and still behind GRACE_MS later: a new watch; then again: a new list.
- *
- * Where many clients mirror the same range, their questions would be most of
- * the store's work: then each asks more rarely, and soon only when it knows
- * from elsewhere that there is news. To tell all of them takes the store longer
- * as well: a new watch would ask for the same bytes once more. */
+/* The guard of a mirror.  A watch can be deaf without any sign: started in the
+ * future of a store that was wiped, or on a member that is cut off or gone. The
+ * guard asks, through another endpoint where there is one, whether the range
+ * has changed behind the copy; its count also sees deletions, which a filter by
+ * revision hides. If the copy is behind, and still is GRACE_MS later, the guard
+ * makes a new watch; if that does not help, a new list.  Where many clients
+ * mirror the same range, their questions would be most of the store's work:
+ * then each asks more rarely, and soon only when it knows from elsewhere that
+ * there is news. The store also takes longer to notify them all, and a new
+ * watch would ask for the same bytes once more. */
 #include "elastic/etcd/guard.h"
 
 #include <inttypes.h>

@@ -19,7 +19,7 @@ typedef struct rg__guard {
     rg__etcd_req *req;
     rg__timer *timer;     /* the next question, or the end of the grace */
     uint64_t crowd;       /* clients like this one; 0: not known */
-    bool is_expecting;    /* news, that a question soon will look for */
+    bool is_expecting;    /* news; a question about it follows soon */
     int64_t asked_at;     /* the copy's revision then */
     uint64_t asked_watch; /* its number then */
     bool is_suspicious;   /* the grace runs */

@@ -1,8 +1,9 @@
 /* Whether etcd answers and takes writes, and which endpoint is in use. It
  * counts as up until something has been asked for SILENCE_MS and nothing was
  * answered, or until something was refused for so long because etcd takes no
- * writes. A failure moves all requests and watches to the next endpoint. Where
- * none answers in time, requests wait longer instead of going out again. */
+ * writes. A failure moves all requests and watches to the next endpoint. If
+ * no endpoint answers in time, requests wait longer instead of being sent
+ * again. */
 #include <stdio.h>
 #include <string.h>
 
@@ -90,7 +91,7 @@ void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why)
         rg__etcd_failed(etcd, endpoint, why);
 }
 
-/* Sent again, a request that etcd is still busy with makes etcd slower; but one
+/* Sending a request again while etcd is busy with it makes etcd slower; but one
  * of several endpoints may be stopped, and then another one has to be asked. */
 int rg__etcd_limit_ms(const rg__etcd *etcd, int ms, int slow_ms)
 {

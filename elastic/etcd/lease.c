@@ -79,7 +79,7 @@ static int sending_ms(int64_t ttl_s)
     return ms < RG__ETCD_UNARY_MS ? (int)ms : RG__ETCD_UNARY_MS;
 }
 
-/* Of a slow etcd: two sendings of a keepalive end before the next is due. */
+/* With a slow etcd: two sendings of a keepalive end before the next is due. */
 static int slow_ms(int64_t ttl_s)
 {
     const int64_t ms = ttl_s * 1000 / 6;
@@ -103,7 +103,7 @@ static void on_grant(void *arg, rg_status st, const rg__answer *answer)
         ask_again(lease, REFUSED_AGAIN_MS * RG__MS);
         return;
     }
-    if (st != RG_OK) /* it exists: its keepalive will tell the TTL */
+    if (st != RG_OK) /* it exists: its keepalive will show the TTL */
         lease->ttl_s = lease->asked_ttl_s;
     lease->is_held = true;
     ask_again(lease, st == RG_OK ? keepalive_ns(lease) : 0);
@@ -147,7 +147,7 @@ static void on_timer(void *arg)
 {
     rg__lease *lease = arg;
     if (lease->req != NULL)
-        return; /* asked still; its end asks again */
+        return; /* still under way; when it ends it asks again */
     if (!lease->is_held) {
         post(lease, &lease->grant, lease->asked_ttl_s);
         return;
@@ -229,7 +229,7 @@ static bool read_revoke(void *arg, const json_t *reply)
     return json_is_object(reply);
 }
 
-/* Revoked, or it was gone (404): the same to us. */
+/* Revoked, or gone already (404): both are fine. */
 static void on_revoke(void *arg, rg_status st, const rg__answer *answer)
 {
     (void)arg, (void)st, (void)answer;

@@ -22,8 +22,8 @@ void rg__lines_close(rg__lines *lines);
 rg_status rg__lines_add(rg__lines *lines, const char *bytes, size_t n);
 /* The next whole line without its newline, borrowed until the next add. */
 bool rg__lines_next(rg__lines *lines, const char **line_p, size_t *n_p);
-/* At the end of the stream: what stands behind the last newline. etcd's last
- * error comes without one. */
+/* At the end of the stream: what follows the last newline. etcd's last error
+ * comes without one. */
 bool rg__lines_rest(rg__lines *lines, const char **line_p, size_t *n_p);
 
 #endif

@@ -1,5 +1,5 @@
-/* One watch: one connection, from one revision on, until it ends. It says what
- * came and why it ended; going on is its owner's business. */
+/* One watch: one connection, from one revision on, until it ends. It reports
+ * what came and why it ended; its owner decides how to go on. */
 #ifndef RG_ELASTIC_ETCD_WATCH_H
 #define RG_ELASTIC_ETCD_WATCH_H
 
@@ -10,7 +10,7 @@ typedef struct rg__watch rg__watch;
 /* What to do about an end. */
 typedef enum rg__watch_end {
     RG__WATCH_RESUME, /* nothing is wrong with what came so far */
-    RG__WATCH_RELIST  /* compacted, or not to be understood */
+    RG__WATCH_RELIST  /* compacted, or unreadable */
 } rg__watch_end;
 
 typedef struct rg__watch_fns {
@@ -19,7 +19,7 @@ typedef struct rg__watch_fns {
     /* All events of one or more whole revisions, in order. false: they can't
      * be read. */
     bool (*events)(void *arg, const json_t *events);
-    /* All that had come has been told; may close the watch. */
+    /* All that had come has been reported; may close the watch. */
     void (*pause)(void *arg);
     /* It is over, and the watch is gone. */
     void (*end)(void *arg, rg__watch_end end, const char *why);
