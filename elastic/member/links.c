@@ -8,14 +8,14 @@
 
 #define MINUTE_NS UINT64_C(60000000000)
 
-/* How long a host is shut out: for the first time, and twice as long each time,
- * up to FIRST << TIMES; a host that stayed out of trouble begins again. */
+/* How long a host is shut out: FIRST, then twice as long each time, up to FIRST
+ * << TIMES. A host that stays out of trouble begins with FIRST again. */
 #define FIRST_NS    UINT64_C(5000000000)
 #define TIMES_MAX   7
 #define FORGIVEN_NS (10 * MINUTE_NS)
 
-/* When an accusation counts, in lengths of a round of looks: a host that lives
- * has been asked to look, and its own accusations are here by then. */
+/* When an accusation counts, in rounds of looks: by then a living host has been
+ * asked to look, and its own accusations are here. */
 #define STAND(round) ((round) + (round) / 2)
 #define PATIENCE(round)                                                        \
     (5 * (round))                      /* with hosts that say nothing: budget  \
@@ -181,7 +181,7 @@ static void hear_all(const rg__snapshot *all, graph *g)
     }
 }
 
-/* By the accusations in snap; `all` also has those that don't count yet. */
+/* snap has the accusations that count; `all` also has those that don't yet. */
 static int find_lost(const rg__snapshot *snap, const rg__snapshot *all,
                      uint64_t *lost, int room)
 {
@@ -280,7 +280,7 @@ static int count_world(const graph *g)
     return n;
 }
 
-/* Many hosts miss it, and it has been silent: nothing to wait for. */
+/* Many hosts miss it, and it has been silent: there is nothing to wait for. */
 static bool is_clearly_gone(const graph *g, const party *all, int host)
 {
     const int accusers = all[host].accusers_stood;
@@ -288,7 +288,7 @@ static bool is_clearly_gone(const graph *g, const party *all, int host)
            (accusers >= ACCUSERS_ENOUGH || accusers * 2 > count_world(g) - 1);
 }
 
-/* Since when and for how long it must stand before it counts. */
+/* When an accusation begins to count. */
 static uint64_t counts_from(const graph *g, const party *all,
                             const rg__suspicion *s, uint64_t round_ns)
 {
@@ -432,7 +432,7 @@ static bool is_pair(const rg__link_report *r, const char *a, const char *b)
            (strcmp(r->by, b) == 0 && strcmp(r->link, a) == 0);
 }
 
-/* What went on after that generation: NULL while nothing has. */
+/* The generation that followed that one; NULL: none yet. */
 static const rg__proposal *successor(const rg__snapshot *snap,
                                      uint64_t generation)
 {
@@ -459,7 +459,7 @@ static bool has_kept(const rg__proposal *before, const rg__proposal *after,
     return a != NULL && b != NULL && a->id == b->id;
 }
 
-/* No worker was dead: both hosts went on. */
+/* No worker died: both hosts went on. */
 static bool is_of_links_only(const rg__snapshot *snap, const rg__link_report *r)
 {
     const rg__proposal *before = rg__snapshot_gen(snap, r->generation);

@@ -27,8 +27,8 @@ int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
                           uint64_t round_ns, uint64_t *lost, int room,
                           uint64_t *again_ns_p);
 
-/* Accusations that stood before, too, keep the time since when; one that was
- * withdrawn and made again meanwhile stands from now on. */
+/* Accusations that stood before keep their beginning; one that was withdrawn
+ * and made again meanwhile begins now. */
 void rg__links_keep_times(rg__snapshot *snap, const rg__suspicion *before,
                           int n, uint64_t now_ns);
 

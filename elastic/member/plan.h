@@ -11,8 +11,8 @@ typedef struct rg__plan_config {
     uint64_t start_timeout_ns;   /* then --min is enough for the first world */
     uint64_t elastic_timeout_ns; /* below --min: give up; without the world:
                                     leave */
-    uint64_t last_call_ns;       /* newcomers within it share one change; hosts
-                                    that have a notice say how long */
+    uint64_t last_call_ns;       /* newcomers within it share one change;
+                                    hosts with a notice say how long */
     uint64_t ack_timeout_ns; /* then a host that has not acked is left out */
     uint64_t newcomer_timeout_ns; /* so is one outside of the world, once all of
                                      that have acked and stand */
@@ -24,7 +24,7 @@ typedef struct rg__plan_config {
                          fetched */
     bool is_mpi;      /* workers are the ranks of one mpirun */
     bool is_ulfm;     /* which outlive the loss of others */
-    uint64_t launch_timeout_ns; /* for all of them to be at the door */
+    uint64_t launch_timeout_ns; /* for all ranks to be at the door */
     int max_deaths; /* of launches at the same step; one more ends the job */
 } rg__plan_config;
 
@@ -109,11 +109,11 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
                         rg__plan *plan_p);
 void rg__plan_free(rg__plan *plan); /* what it owns */
 
-/* It takes part: it is not of the decided world, or it has acked what is
+/* The host takes part: it is not in the decided world, or it has acked what is
  * proposed. */
 bool rg__plan_is_here(const rg__snapshot *snap, uint64_t host);
 
-/* etcd was away from then until then: that time counts in none of the waits. */
+/* etcd was away between these times, which count in none of the waits. */
 void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns,
                         uint64_t to_ns);
 

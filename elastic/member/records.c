@@ -21,7 +21,7 @@ bool rg__name_read(char *to, size_t room, const json_t *j)
     return name != NULL && rg__name_copy(to, room, name);
 }
 
-/* Within bounds; 0 where it is absent. */
+/* A number within bounds; 0 if it is absent. */
 static bool read_int(const json_t *j, const char *name, int low, int high,
                      int *n_p)
 {
@@ -341,7 +341,7 @@ const char *rg__cause_kind_name(rg__cause_kind kind)
     return kind_names[kind];
 }
 
-/* For counters; nothing is decided by it. */
+/* For counters only; no decision depends on it. */
 rg__cause_kind rg__kind_read(const json_t *j)
 {
     const char *name = json_string_value(json_object_get(j, "kind"));
@@ -568,7 +568,7 @@ static bool read_copies(const json_t *j, rg__line *line)
     return true;
 }
 
-/* Kinds that never were are left out. */
+/* Kinds that never occurred are left out. */
 static json_t *total_json(const rg__total *total)
 {
     json_t *j =

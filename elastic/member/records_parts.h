@@ -1,5 +1,5 @@
-/* Between the records and their snapshot: a value's JSON into its struct. False
- * if it is not in our form; then nothing of it is owned. */
+/* Between the records and their snapshot: a value's JSON into its struct.
+ * False: it is not in our form, and there is nothing to free. */
 #ifndef RG_MEMBER_RECORDS_PARTS_H
 #define RG_MEMBER_RECORDS_PARTS_H
 
@@ -10,7 +10,7 @@
 bool rg__meta_read(const json_t *j, rg__meta *meta);
 bool rg__host_read(const json_t *j, rg__host_record *host);
 bool rg__cur_read(const json_t *j, rg__cur *cur);
-/* Behind its base in the snapshot. */
+/* Its base is in the snapshot. */
 bool rg__proposal_read(const json_t *j, const rg__snapshot *snap,
                        rg__proposal *p);
 bool rg__mpirun_read(const json_t *j, rg__mpirun *run);

@@ -5,16 +5,16 @@
 #include "elastic/member/records.h"
 
 /* The newest commit on the lineage of which the acks of p's generation report
- * every part, {0, 0} where there is none, and which host gets what of it from
- * where: line->resume and line->copy. repeats: an older one by so many steps at
- * most, but none older than what any rank has reported, where fewer hosts have
- * to fetch it. ERR_MEMORY. */
+ * every part, {0, 0} if there is none, and which host gets which part of it
+ * from where: line->resume and line->copy. repeats: choose a commit that is
+ * older by at most so many steps, but not older than what any rank has
+ * reported, if fewer hosts have to fetch it. ERR_MEMORY. */
 rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
                             uint64_t repeats, rg__line *line);
 
 /* Made in a decided generation, and not later than what any generation decided
  * after that one resumed from. Exact for whatever the last RG__LINES_KEPT
- * generations may resume from; what is older than that is off. */
+ * generations may resume from; an older commit counts as off. */
 bool rg__resume_is_on_lineage(const rg__snapshot *snap, rg__commit_id id);
 /* The same of a commit that was on it when `since` was the newest decision,
  * however old it is; false also where a later decision is gone already. */
@@ -23,10 +23,11 @@ bool rg__resume_stays_on_lineage(const rg__snapshot *snap, rg__commit_id id,
 bool rg__resume_is_later(rg__commit_id a, rg__commit_id b);
 
 #define RG__LINES_KEPT 64
-/* When the next generation is decided: else that record is dropped. */
+/* Is that record still needed when the next generation is decided? Otherwise it
+ * is dropped. */
 bool rg__resume_needs_line(const rg__snapshot *snap, const rg__line *line);
 
-/* Would that decision go back behind the resume commit of the one before? */
+/* Would that decision go back behind the resume commit of the previous one? */
 bool rg__resume_goes_back(const rg__snapshot *snap, const rg__line *line);
 
 /* The world that made the commit from which that decision resumes; without one

@@ -149,7 +149,7 @@ static bool keep_if(bool is_right, void *record, size_t bytes)
     return is_right;
 }
 
-/* Whatever it holds, the next one is written over that revision. */
+/* Whatever the order holds, the next one replaces that revision. */
 static bool add_order(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 {
     const bool is_right =
@@ -238,13 +238,13 @@ static bool read_one(rg__snapshot *snap, const rg__key *key, const rg__kv *kv)
     return is_ours;
 }
 
-/* Where to look for the next one of a list that mostly stays as it is. */
+/* Where to look for the next element of a list that mostly stays as it is. */
 static int near(int i, int next, int n)
 {
     return (i + next) % n;
 }
 
-/* To the end of a list, from another one, where zeros are left. */
+/* Move an element to the end of a list; zeros are left in its place. */
 static bool move(void *list_p, int *n, void *old, size_t bytes)
 {
     void *to = rg__grow(list_p, (size_t)*n, bytes);
@@ -294,7 +294,7 @@ static bool take_host(rg__snapshot *snap, rg__snapshot *before,
     return false;
 }
 
-/* What `before` has read from the same revision of its key. */
+/* Take over what `before` has read from the same revision of the key. */
 static bool take_over(rg__snapshot *snap, rg__snapshot *before,
                       const rg__key *key, int64_t mod_revision)
 {
@@ -319,7 +319,8 @@ static int order_of_acks(const rg__ack *a, uint64_t host, uint64_t generation)
     return a->generation < generation ? -1 : a->generation > generation;
 }
 
-/* Where that one is among the first n of the order, or would be. */
+/* The place of that ack among the first n of the order, or where it would
+ * be. */
 static int place_of_ack(const rg__snapshot *s, int n, uint64_t host,
                         uint64_t generation)
 {
@@ -408,14 +409,14 @@ rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
     return RG_OK;
 }
 
-/* Another proposal than the one that it is an ack of has that number. */
+/* The number belongs to another proposal than the one that was acked. */
 static bool is_ack_of_other(const rg__snapshot *snap, const rg__ack *ack)
 {
     const rg__proposal *p = rg__snapshot_gen(snap, ack->generation);
     return p != NULL && strcmp(p->op, ack->op) != 0;
 }
 
-/* They come by datagram, and are in no key. */
+/* Acks come by datagram, and are in no key. */
 static void keep_acks(rg__snapshot *snap, rg__snapshot *before)
 {
     snap->ack = before->ack;
