@@ -1,16 +1,12 @@
-/* What a worker without a place in the world has of its host's newest commit,
- * before it gets one.
- *
- * Others train and commit meanwhile, and the vault's slots change under the
- * reader: so it copies a block, hashes its own copy, and notes that hash, which
- * says what is in its memory, torn or not. A restore compares the notes with
- * the hashes of the decided commit's blocks, and copies where they differ. So
- * nothing here needs the writer's consent, and nothing here can be wrong but
- * late.
- *
- * Registered memory is the commit's to change only if etcd has on record that
- * there is a commit, and if the worker is no member of the world: then the
- * vault has commits of a later generation than its own. */
+/* Copying its host's newest commit while a worker has no place in the world
+ * yet.  Others train and commit meanwhile, and the vault's slots change under
+ * the reader: so it copies a block, hashes its own copy, and notes that hash,
+ * which says what is in its memory, torn or not. A restore compares the notes
+ * with the hashes of the decided commit's blocks, and copies where they differ.
+ * So nothing here needs the writer's consent, and the worst that can happen is
+ * that a note comes too late.  A commit may change registered memory only if
+ * etcd has on record that there is a commit, and if the worker is no member of
+ * the world: then the vault has commits of a later generation than its own. */
 #include "elastic/state/state.h"
 
 #include <stdlib.h>
@@ -57,8 +53,8 @@ void rg__state_forget_ahead(rg_state *state)
     state->ahead = 0;
 }
 
-/* Notes about commits of so many pieces. Only the host's memory is copied
- * ahead: no processor could hash what a device holds. */
+/* Begin notes about commits that have so many pieces. Only the host's memory is
+ * copied ahead: no processor could hash what a device holds. */
 static void begin_notes(rg_state *state, uint32_t count)
 {
     rg__state_forget_ahead(state);

@@ -86,7 +86,7 @@ static rg_status add_buffer(rg__checkpoint *c, const char *name, uint64_t bytes,
     return RG_OK;
 }
 
-/* Of the buffer that was added last. */
+/* Adds to the buffer that was added last. */
 static rg_status add_piece(rg__checkpoint *c, uint64_t begin, uint64_t end)
 {
     if (begin == end && c->buffer[c->buffers - 1].kind != RG_LOCAL)
@@ -184,7 +184,7 @@ static uint64_t end_before(const rg__checkpoint *c, uint32_t file, uint32_t i)
     return file == 0 ? c->head_bytes : 0;
 }
 
-/* The parts of a local buffer follow one another, too. */
+/* A local buffer's parts follow one another as well. */
 static void add_up_parts(rg__checkpoint *c)
 {
     for (uint32_t i = 0; i < c->buffers; i++)

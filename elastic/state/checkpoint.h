@@ -107,7 +107,8 @@ rg_status rg__checkpoint_verify(const rg__checkpoint *c,
 rg_status rg__checkpoint_verify_replicated(const rg__checkpoint *c,
                                            const rg__checkpoint_source *source);
 
-/* Bytes of a buffer, from `at` on; a status other than OK ends the reading. */
+/* Gets bytes of a buffer, from `at` on; a status other than OK ends the
+ * reading. */
 typedef rg_status (*rg__checkpoint_keep_fn)(void *arg, uint64_t at,
                                             const void *bytes, size_t n);
 
@@ -137,16 +138,16 @@ rg_status rg__checkpoint_add_sharded(rg__checkpoint *c, const char *name,
  * in the pieces, before it is laid out. bytes NULL: later. */
 rg_status rg__checkpoint_add_local(rg__checkpoint *c, const char *name,
                                    const uint64_t *bytes, uint32_t ranks);
-/* Note the writer and the time, and draw its op. */
+/* Note the writer and the time, and draw a random op. */
 rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
                               const char *host);
 /* Offsets and lengths follow from buffers and pieces. */
 void rg__checkpoint_lay_out(rg__checkpoint *c);
-/* Of one of the other files, and of all. */
+/* Bytes of one of the other files, and of all of them. */
 uint64_t rg__checkpoint_bytes_of(const rg__checkpoint *c, uint32_t file);
 uint64_t rg__checkpoint_bytes(const rg__checkpoint *c);
-/* All before the data, head_bytes of it, and the trailer; the pieces' hashes
- * are given, head_hash follows. */
+/* Write head_bytes, all that comes before the data, and the trailer. The
+ * pieces' hashes are given, and head_hash follows from them. */
 void rg__checkpoint_encode(rg__checkpoint *c, void *head,
                            unsigned char trailer[RG__CHECKPOINT_TRAILER]);
 

@@ -95,7 +95,7 @@ static rg_status no_room(const rg__checkpoint_source *s)
     return rg__fail(RG_ERR_MEMORY, "no memory to read %s", s->name);
 }
 
-/* Bytes of memory in which every piece can be read, in parts. */
+/* Bytes of memory that are enough to read every piece in parts. */
 static size_t room_for(const rg__checkpoint *c)
 {
     uint64_t most = 1;

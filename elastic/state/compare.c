@@ -13,8 +13,8 @@
  *   perhaps a copy was registered instead of what is trained. The hashes that
  *   commits make of the slices anyway show that.
  *
- * Rank 0 warns of each once for a buffer. What is compared follows from what
- * all ranks know, so all do it at the same commit. */
+ * Rank 0 warns of each once for each buffer. What is compared follows from what
+ * all ranks know, so all compare at the same commit. */
 #include "elastic/state/state.h"
 
 #include <stdio.h>
@@ -138,7 +138,7 @@ static void name_ranks(const uint8_t *differs, int size, size_t stride,
     snprintf(text + n, room - n, all == 1 ? " has" : " have");
 }
 
-/* differs: a byte per rank, so far apart. */
+/* differs: a byte for each rank, so far apart. */
 static rg_status tell(rg_state *state, rg__state_buffer *b,
                       const uint8_t *differs, uint64_t step)
 {

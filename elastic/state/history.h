@@ -18,8 +18,8 @@
  * [generation,step] or null, and "sets":{name:[ranks]}.
  *
  * Threads:   any, one line is one write to a file opened with O_APPEND.
- * Ownership: texts are borrowed for the call.
- * A history of NULL is none: every call with it does nothing. */
+ * Ownership: texts are borrowed for the call. With a history of NULL every call
+ * does nothing. */
 #ifndef RG_ELASTIC_HISTORY_H
 #define RG_ELASTIC_HISTORY_H
 
@@ -44,9 +44,9 @@ typedef struct rg__history_set {
 } rg__history_set;
 
 /* Start the history of a process; dir "" or NULL keeps none, *h_p is NULL.
- * *start_p: of the file's name; a new file takes the next free one from there
- * on, else the existing file is continued. ERR_SYSTEM: the file can't be
- * made. */
+ * *start_p: the number in the file's name; a new file takes the next free
+ * number from there on, else the existing file is continued. ERR_SYSTEM: the
+ * file can't be made. */
 rg_status rg__history_open(const char *dir, const char *host, int slot,
                            uint32_t *start_p, bool is_new, rg__history **h_p);
 void rg__history_close(rg__history *h);

@@ -1,8 +1,8 @@
-/* rg_state_load: registered memory from a checkpoint, completely or not at all.
- *
- * In a job that has a commit a newcomer reads the head of the checkpoint only:
- * rg_run brings its memory to the commit. Its data is needed when no host that
- * holds a commit is left and this rank's memory becomes the job's. */
+/* rg_state_load: registered memory from a checkpoint, completely or not at
+ * all.  In a job that has a commit, a newcomer reads only the head of the
+ * checkpoint: rg_run brings its memory to the commit. The checkpoint's data
+ * are needed when no host that holds a commit is left and this rank's memory
+ * becomes the job's. */
 #include "elastic/state/state.h"
 
 #include <errno.h>
@@ -191,7 +191,7 @@ static rg_status take_shards_of(rg_state *state, const char *path,
     rg__checkpoint_file file;
     rg__checkpoint c;
     rg_status st = rg__checkpoint_file_open(&file, path);
-    if (st != RG_OK) /* it was there a moment ago, elsewhere */
+    if (st != RG_OK) /* another rank read it a moment ago */
         return st == RG_ERR_NOT_FOUND ? RG_ERR_SYSTEM : st;
     st = rg__checkpoint_open(&c, &file.source);
     if (st == RG_OK && c.head_hash != hash)
@@ -206,7 +206,7 @@ static rg_status take_shards_of(rg_state *state, const char *path,
     return st;
 }
 
-/* A rank that came later may have loaded another one, or none. */
+/* A rank that came later may have loaded another checkpoint, or none. */
 rg_status rg__state_load_shards(rg_state *state, int source, rg_status *dealt_p)
 {
     rg__state_loaded from = state->loaded;
@@ -234,8 +234,8 @@ static rg_status load_name(rg_state *state, const char *dir, const char *name)
     return load_file(state, path);
 }
 
-/* The newest complete one. A damaged one is named, and the one before it used.
- * IN_PROGRESS: one has disappeared meanwhile. */
+/* Load the newest complete one. A damaged one is named, and the one before it
+ * used. IN_PROGRESS: a file has disappeared meanwhile. */
 static rg_status load_newest(rg_state *state, const char *dir,
                              const rg__checkpoint_name *names, size_t count)
 {
@@ -253,7 +253,7 @@ static rg_status load_newest(rg_state *state, const char *dir,
     return st;
 }
 
-/* The serial of the newest is still that on record for the directory. */
+/* The directory's newest serial on record stays as it is. */
 rg_status rg__state_load_before(rg_state *state)
 {
     rg__checkpoint_name *names;
@@ -300,7 +300,7 @@ static rg_status load_dir(rg_state *state, const char *dir)
         if (st != RG_OK)
             return st;
         st = load_newest(state, dir, names, count);
-        if (st == RG_OK) /* a damaged one is not another job's */
+        if (st == RG_OK) /* damaged or not, it is this job's */
             rg__state_know(state, dir, newest_sealed(names, count));
         free(names);
         state->loaded.is_named = false;

@@ -34,7 +34,7 @@ rg_status rg__state_check_local(const char *name, const void *data,
                     name, bytes, data);
 }
 
-/* Of this rank's cells in a vault slot, with so many bytes in that of b. */
+/* Bytes of this rank's cells in a vault slot, with so many in that of b. */
 static uint64_t cells_with(const rg_state *state, const rg__state_buffer *b,
                            size_t bytes)
 {
@@ -129,8 +129,8 @@ static rg_status map_cell(const rg_state *state, rg__state_buffer *b, int slot)
     return st;
 }
 
-/* Those that are mapped go only when all others are there: where one can't be
- * had, commits go on with them. */
+/* Mapped cells go only when all new ones are there: if one can't be had,
+ * commits go on with the old ones. */
 rg_status rg__state_reserve_cell(const rg_state *state, rg__state_buffer *b)
 {
     rg__state_buffer more = *b;
@@ -278,7 +278,7 @@ static rg_status write_part(void *arg, uint64_t at, const void *bytes, size_t n)
     return rg__state_write(t->b, at - t->begin, bytes, n);
 }
 
-/* From the vault, pieces.c has copied it. */
+/* A part from the vault was copied by pieces.c. */
 static rg_status take_own(const rg_parts *from)
 {
     const rg__checkpoint *c = from->checkpoint;
@@ -292,8 +292,8 @@ static rg_status take_own(const rg_parts *from)
                                begin + from->b->bytes, write_part, &t);
 }
 
-/* Nothing that it returns is taken for another call's status; only where it has
- * found a checkpoint damaged, one before may do. */
+/* A status that the program's function returns is not taken for another call's,
+ * except that a damaged checkpoint may be replaced by the one before it. */
 static rg_status redistribute(const rg_parts *from)
 {
     rg_state *state = from->state;

@@ -1,4 +1,4 @@
-/* What a state's steps write to its worker's history. */
+/* What the steps of a state write to its worker's history. */
 #include "elastic/state/state.h"
 
 #include <stdlib.h>

@@ -1,16 +1,14 @@
-/* Between registered memory and the vault.
- *
- * Saving: each local rank copies its slice of every replicated buffer, its
- * piece, and its part of every sharded one, its shard, and takes their
- * checksums from the chunks that the cache holds. Restoring: each local rank
- * copies all pieces, and of the shards of the world that made the commit what
- * is its own now. After a loss the ranks of a host share the work of checking
- * pieces against their checksums, and each verifies the shards that it uses. In
- * an announced change only those that take a commit up read it, and each
- * verifies all that it takes. No rank enters fn before an agreement that comes
- * after it. A part that is damaged is marked empty and ends the generation, so
- * that the next decision takes it from another host's vault, or resumes from an
- * older commit. */
+/* Between registered memory and the vault.  Saving: each local rank copies its
+ * slice of every replicated buffer, its piece, and its part of every sharded
+ * one, its shard, and takes their checksums from the chunks that the cache
+ * holds. Restoring: each local rank copies all pieces, and of the shards of the
+ * world that made the commit what is its own now. After a loss the ranks of a
+ * host share the work of checking pieces against their checksums, and each
+ * verifies the shards that it uses. In an announced change only ranks that take
+ * a commit up read it, and each verifies all that it takes. No rank enters fn
+ * before an agreement that comes after it. A part that is damaged is marked
+ * empty and ends the generation, so that the next decision takes it from
+ * another host's vault, or resumes from an older commit. */
 #include "elastic/state/state.h"
 
 #include <stdio.h>
@@ -41,7 +39,8 @@ static size_t chunk(size_t left)
 
 /* -------------------------------------------------------------------- save */
 
-/* Where a slice's pieces go; alone there is no vault, only the hash. */
+/* Where a slice's pieces go; without an agent there is no vault, and they are
+ * only hashed. */
 typedef struct saving {
     rg_ctx *ctx;
     char *to; /* of the next piece, NULL: no vault */
@@ -187,7 +186,6 @@ static rg_status save_cell(rg_ctx *ctx, rg__state_buffer *b, int slot,
     return st == RG_OK ? end_slice(&s, b, sum) : st;
 }
 
-/* Without a vault they are only hashed. */
 static rg_status save_slices(rg_state *state, int slot, bool is_shard,
                              const rg__part *part, uint64_t *sum)
 {
@@ -364,7 +362,7 @@ static rg_status take_cell(const rg_ctx *ctx, const rg__state_buffer *b,
     return st;
 }
 
-/* The slot may be another's once the generation is left. */
+/* Once the generation is left the slot may belong to another commit. */
 static void empty_piece(rg_ctx *ctx, rg__piece *piece)
 {
     pthread_mutex_lock(&ctx->gate);
@@ -460,8 +458,8 @@ rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
 
 /* ----------------------------------------------------------------- a shard */
 
-/* Is any of this rank's part of a sharded buffer in the shard? If the number of
- * ranks has changed, all ranks need any part of local ones. */
+/* Does the shard contain any of this rank's part of a sharded buffer? If the
+ * number of ranks has changed, all ranks need any part of local ones. */
 static bool is_mine(const rg_state *state, const rg__part *shard)
 {
     const rg__membership *now = &state->ctx->now;

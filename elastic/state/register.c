@@ -189,7 +189,8 @@ static rg_status map_room(rg_state *state, rg__state_buffer *b)
     return st;
 }
 
-/* A buffer whose shards are copied makes the vault larger, for all buffers. */
+/* A buffer whose shards are copied gives the vault a further slot, for all
+ * buffers. */
 static rg_status grow_vault(rg_state *state)
 {
     rg_status st = RG_OK;

@@ -1,9 +1,10 @@
 /* The sampler: a pure function of (seed, epoch, step). An epoch is a
- * permutation of the samples, made by a keyed bijection: a Feistel network
- * over the smallest even number of bits that holds `count`, walked along its
- * cycle until it lands below count (at most four times the room, so two or
- * three rounds on average). No table, no state, nothing to commit: a step's
- * samples are the same however often, and by how many workers, it is done. */
+ * permutation of the samples, made by a keyed bijection: a Feistel network over
+ * the smallest even number of bits that holds `count`, walked along its cycle
+ * until it lands below count (at most four times the room, so two or three
+ * rounds on average). So there is no table, no state and nothing to commit: a
+ * step has the same samples however often it is done, and by however many
+ * workers. */
 #include <inttypes.h>
 #include <stdlib.h>
 

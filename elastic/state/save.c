@@ -63,7 +63,7 @@ void rg__state_know(rg_state *state, const char *path, uint64_t newest)
     if (dir == NULL) {
         dir = rg__grow(&state->dir, (size_t)state->dirs, sizeof *dir);
         if (dir == NULL)
-            return; /* then nothing is written there */
+            return; /* then nothing will be written there */
         state->dirs++;
         snprintf(dir->path, sizeof dir->path, "%s", path);
     }
@@ -72,7 +72,7 @@ void rg__state_know(rg_state *state, const char *path, uint64_t newest)
 
 /* ---------------------------------------------------------- without agents */
 
-/* Another rank reports its own reason. */
+/* If another rank failed, it reports the reason itself. */
 static void save_ourselves(rg_state *state, const char *dir, int keep)
 {
     bool is_elsewhere = false;

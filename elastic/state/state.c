@@ -57,7 +57,7 @@ static void smooth(_Atomic uint64_t *mean, uint64_t value)
     atomic_store(mean, old == 0 ? value : old - old / SMOOTH + value / SMOOTH);
 }
 
-/* Not of a step in which the generation changed. */
+/* Steps in which the generation changed have no times. */
 static void show_times(rg_state *state, uint64_t now_ns, uint64_t generation)
 {
     rg__page *page = state->ctx->page;
@@ -90,8 +90,8 @@ static bool copies_shards(const rg_state *state)
     return state->has_copies && state->ctx->now.host_count > 1;
 }
 
-/* Of this host's shards: 1 + the newest step of this generation whose copies
- * are all stored. */
+/* 1 + the newest step of this generation for which all copies of this host's
+ * shards are stored. */
 static int64_t copied_here(const rg_state *state)
 {
     const rg__page *page = state->ctx->page;
@@ -168,8 +168,8 @@ static int name_place(const rg_ctx *ctx, const int64_t *all, int first,
     return n;
 }
 
-/* All know that some ranks do something else: name which ranks do what. Of more
- * than two kinds, two are named. */
+/* All know that some ranks do something else: say which ranks do what, for the
+ * first two kinds. */
 static rg_status tell_places(rg_state *state, int64_t mine)
 {
     const int size = state->ctx->now.size;
@@ -270,7 +270,7 @@ static rg_status await_copies(rg_state *state)
  * copies reach other hosts wait here. */
 static rg_status take_slot(rg_state *state, int *slot_p)
 {
-    bool is_announced = false; /* and will be so at the commit's agreement */
+    bool is_announced = false; /* and still will be at the commit's agreement */
     rg_status st = RG_OK;
     while ((*slot_p = free_slot(state)) < 0 && st == RG_OK) {
         st = await_copies(state);
@@ -310,8 +310,8 @@ static void now_counts(rg_state *state, int slot, rg__commit_id id)
 }
 
 /* After an agreement, since a rank that has returned from fn compares nothing.
- * With ULFM that agreement is enough: a rank that comes out of it alive was so
- * while any other was in a call of MPI's that belongs to this step. */
+ * With ULFM that agreement is enough: a rank that leaves it alive was alive
+ * while any other was in an MPI call of this step. */
 static rg_status look(rg_state *state, uint64_t step)
 {
     bool is_announced = false;
@@ -393,7 +393,8 @@ static rg_status read_save(const char *dir, const rg_save_params *params,
     return RG_OK;
 }
 
-/* Each step before its call: a function that throws is not called again. */
+/* A step is noted before its call: a function that throws is not called
+ * again. */
 void rg__state_tell(rg_state *state)
 {
     const bool is_in_fn = state->is_in_fn;
@@ -406,7 +407,7 @@ void rg__state_tell(rg_state *state)
     state->is_in_fn = is_in_fn;
 }
 
-/* The others go on while on_commit runs here. */
+/* Other ranks go on while on_commit runs here. */
 static rg_status go_on(rg_state *state, bool is_announced)
 {
     const bool is_left = is_announced && !state->has_stopped;
@@ -539,8 +540,8 @@ rg_status rg__state_finish(rg_state *state)
 
 /* -------------------------------------------------------------------- sync */
 
-/* Incoming data wait in a vault slot that commit 0 does not take, and become
- * this rank's memory when all of them are here: if the source dies on the way,
+/* Incoming data wait in a vault slot that commit 0 does not use, and become
+ * this rank's memory once all of them are here: if the source dies on the way,
  * each rank keeps the memory of one process, which may be commit 0 of the next
  * generation. The ranks of a host receive the same bytes in the same place;
  * none does before all have come here (rg__sets_sync), so no rank still reads
@@ -621,8 +622,8 @@ static rg_status broadcast_replicated(rg_state *state, int source)
                : receive(state, source);
 }
 
-/* true on all ranks when the shards of one of them are damaged. A refusal on
- * one is one on all. */
+/* true on all ranks when the shards of one of them are damaged. If one rank
+ * refuses, all do. */
 static rg_status load_shards(rg_state *state, int source, bool *is_damaged_p)
 {
     int64_t in[4] = {0}, out[4] = {0};
@@ -642,9 +643,9 @@ static rg_status load_shards(rg_state *state, int source, bool *is_damaged_p)
                : st;
 }
 
-/* No commit is on the lineage: registered memory is rank source's, and of a
- * sharded buffer each rank's own or what a checkpoint has. If its shards are
- * damaged, the one before it is used. */
+/* No commit is on the lineage: registered memory becomes that of rank `source`;
+ * a sharded buffer stays each rank's own, or comes from a checkpoint. If its
+ * shards are damaged, the one before it is used. */
 static rg_status broadcast(rg_state *state, int source)
 {
     rg_status st =
@@ -767,7 +768,8 @@ static rg_status commit_zero(rg_state *state)
     return st;
 }
 
-/* Towards the next checkpoint; that of a step rolled back is due again. */
+/* Count towards the next checkpoint from here; one of a step that was rolled
+ * back is due again. */
 static void count_from_here(rg_state *state)
 {
     if (state->asked_ns == 0 || state->asked_step > state->step)
@@ -776,9 +778,9 @@ static void count_from_here(rg_state *state)
         state->asked_ns = rg__now_ns();
 }
 
-/* Memory is that of the commit from which all go on. Commits that others made
- * without this worker, before it came or while it was left out, are not its own
- * to report. */
+/* Memory is that of the commit from which all go on. This worker does not
+ * report commits that others made without it, before it came or while it was
+ * left out. */
 static void tell_what_counts(rg_state *state, rg__commit_id resume)
 {
     const bool is_ours =
@@ -823,7 +825,8 @@ rg_status rg__state_sync(rg_state *state, const rg__decided *decided)
     rg__state_note(state, "sync", state->step, true);
     tell_what_counts(state, decided->resume);
     if (!has_resume)
-        st = commit_zero(state); /* the loaded step is not one of this job */
+        st = commit_zero(state); /* the loaded step does not belong to this
+                                    job */
     atomic_store(&ctx->page->step, state->step);
     return st;
 }

@@ -1,6 +1,5 @@
-/* Registered memory, and its way into the vault and back. Above the worker
- * room, which drives it; what only that room can do comes in through
- * ctx->hooks. */
+/* Registered memory, and its way into the vault and back. The worker room
+ * drives it, and offers through ctx->hooks what only that room can do. */
 #ifndef RG_ELASTIC_STATE_H
 #define RG_ELASTIC_STATE_H
 
@@ -11,7 +10,7 @@
 
 typedef struct rg__state_buffer {
     char name[RG__BUFFER_NAME_MAX];
-    char *data; /* the caller's memory, borrowed; NULL: it is the device's */
+    char *data; /* the caller's memory, borrowed; NULL: it is on the device */
     rg__device *device; /* NULL: it is host memory */
     char *there;        /* the caller's memory on the device; borrowed */
     size_t bytes;
@@ -65,7 +64,7 @@ typedef struct rg__state_loaded {
     bool is_named; /* and not the newest of a directory */
 } rg__state_loaded;
 
-/* A number of the step that is under way (rg_metric). */
+/* A metric of the step that is under way (rg_metric). */
 typedef struct rg__metric {
     char name[RG__SCALAR_NAME];
     double value;
@@ -104,7 +103,8 @@ struct rg_state {
                           were */
     uint64_t was_here; /* bytes of the decided commit that the last restore
                           found copied ahead */
-    bool is_clean;     /* left by agreement: registered memory is `last` */
+    bool is_clean;     /* the generation was left by agreement: registered
+                          memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
     void (*abandon)(rg_state *state); /* before it is freed; NULL: nothing */
@@ -168,9 +168,9 @@ rg_status rg__state_check_agree(rg_state *state, bool is_first);
 /* Before a commit is saved: do due comparisons. Collective; ERR_MISMATCH, on
  * all ranks: replicated memory differs, and the setting is strict. */
 rg_status rg__state_look(rg_state *state, uint64_t step);
-/* Is anything due then? The same on all ranks. */
+/* Is any comparison due then? The same on all ranks. */
 bool rg__state_looks(const rg_state *state);
-/* A commit takes so many bytes of a buffer here, with that hash. */
+/* A commit takes so many bytes of a buffer from this rank, with that hash. */
 void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 
 /* on_device.c. May it be registered? */
@@ -225,8 +225,8 @@ void rg__state_forget_ahead(rg_state *state);
 /* This rank's part of a sharded buffer, all of a replicated one. */
 void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
                      size_t *begin_p, size_t *end_p);
-/* local.c. Have the agent make room for a buffer, or tell it that a local one
- * needs so much here. */
+/* local.c. Have the agent make room for a buffer, or tell it how much a local
+ * one needs here. */
 rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
                              size_t need);
 rg_status rg__state_check_local(const char *name, const void *data,
@@ -302,7 +302,7 @@ void rg__state_ask_last(rg_state *state);
 /* Before the door: the agent may have to write a checkpoint by itself. */
 void rg__state_show_loaded(const rg_state *state);
 
-/* fn has returned that status, since the job ends at this commit. */
+/* Did fn return that status because the job ends at this commit? */
 bool rg__state_has_stopped(const rg_state *state, rg_status st);
 
 /* All steps that have ended here count: call on_commit for the new ones. */

@@ -69,7 +69,7 @@ static rg_status add_buffer(world_write *w, int k)
     return rg__checkpoint_add(&w->c, b->name, b->bytes);
 }
 
-/* The rank that has a piece. Shards without bytes are no pieces. */
+/* The rank that has a piece. A shard without bytes has none. */
 static uint32_t owner_of(const world_write *w, uint32_t i)
 {
     const rg__checkpoint_piece *p = &w->c.piece[i];
@@ -162,7 +162,7 @@ static rg__checkpoint_writing writing_of(world_write *w)
                                     .arg = w};
 }
 
-/* What rank 0 broadcasts, also if it failed. */
+/* What rank 0 broadcasts, even if it failed. */
 typedef struct word {
     int32_t status;
     uint64_t serial;
@@ -190,7 +190,8 @@ static rg_status begin(world_write *w, rg_status mine)
     return mine;
 }
 
-/* OK on all ranks or on none. *shared_p: this one failed on another. */
+/* Returns OK on all ranks or on none. *shared_p: another rank failed, not this
+ * one. */
 static rg_status agree(const world_write *w, rg_status mine, bool *elsewhere_p)
 {
     const int64_t in[4] = {mine != RG_OK};
