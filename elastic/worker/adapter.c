@@ -1,6 +1,7 @@
-/* The library of an MPI (libregroup_mpi-*), loaded where the program was not
- * linked with it, or the linker dropped it: that of the MPI which is mapped
- * already, else of the launcher's variables, from this library's directory. */
+/* The library of an MPI (libregroup_mpi-*), loaded if the program was not
+ * linked with it, or the linker dropped it. It is the one for the MPI that is
+ * already mapped, else for the MPI that the launcher's variables show, and lies
+ * beside this library. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-/* A generation that the user thread has not taken up is unused. */
+/* A generation that the user thread has not taken up is not reported. */
 void rg__break_note(rg__worker *w)
 {
     if (w->on_break == NULL || w->wants_stop || w->phase == RG__PHASE_DONE ||

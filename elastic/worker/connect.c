@@ -17,7 +17,7 @@
 
 #define ANSWER_TIMEOUT_MS 10000
 
-/* A supervisor's message about the former agent may come first. */
+/* The supervisor's message about the previous agent may come first. */
 static rg_status recv_soon(int sock, void *bytes, size_t *n_p,
                            int fds[RG__SOCK_FDS])
 {

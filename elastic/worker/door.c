@@ -40,8 +40,8 @@ rg_status rg__worker_door(rg__worker *w)
     return rg__worker_send(w, &m, sizeof m);
 }
 
-/* The generation that finished the job was this worker's: a worker left out
- * before has an older state. */
+/* Was this worker in the generation that finished the job? One that was left
+ * out has an older state. */
 static bool has_finished(const rg__worker *w)
 {
     return w->taken != 0 && w->taken == w->done;

@@ -1,7 +1,7 @@
 /* Ranks that go on in place (--mpi=ulfm). Their agents agree on the next world,
  * and the Regroup thread makes it, as in any other job. What is left is MPI's
- * own part: of the processes that it still has it must come to exactly the
- * members of that world. It is tried again while deaths go on; if that takes
+ * own part: from the processes that it still has it must arrive at exactly the
+ * members of that world. This is tried again while processes die; if it takes
  * too long, all ranks are launched again. */
 #include "elastic/worker/worker.h"
 
@@ -47,7 +47,7 @@ static void begin(rg__worker *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Another decision may be here by now: its time has begun. */
+/* If another decision is here by now, its time has begun. */
 static void end(rg__worker *w)
 {
     pthread_mutex_lock(&w->lock);

@@ -1,5 +1,5 @@
-/* rg_init and rg_finalize: under an agent, or alone; never silently N worlds
- * of one. */
+/* rg_init and rg_finalize, under an agent or alone; N tasks never become N
+ * worlds of one without a warning. */
 #include "elastic/worker/worker.h"
 
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static const char *const launcher_sizes[] = {
     "MPI_LOCALNRANKS",      "SLURM_NTASKS", "WORLD_SIZE",
     "JSM_NAMESPACE_SIZE"};
 
-/* The variable that shows it; NULL: there is one task, or none is set. */
+/* The variable that shows several tasks; NULL: there is one task, or none is
+ * set. */
 static const char *find_many_tasks(void)
 {
     for (size_t i = 0; i < sizeof launcher_sizes / sizeof *launcher_sizes;
@@ -53,7 +54,7 @@ static rg_status refuse_launchers(const char *variable)
         value, variable, value, variable);
 }
 
-/* NULL: none has started this process. */
+/* NULL: no launcher has started this process. */
 static const rg__launcher *find_launcher(const char *many)
 {
     if (rg__launcher_get() == NULL && many != NULL)
@@ -340,7 +341,7 @@ static rg_status begin_process(const rg_params *own)
     return create_ctx(own, &process.ctx);
 }
 
-/* Another user. NULL: it takes what there is. */
+/* Another user; params NULL: it takes what there is. */
 static rg_status check_same(const rg_params *params, const rg_params *own)
 {
     static const char *const words[] = {"static", "elastic"};

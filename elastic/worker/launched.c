@@ -191,7 +191,7 @@ static rg_status agree(const rg__worker *w, bool *ok)
     return st;
 }
 
-/* *fd_p is -1 on all ranks when one of them can't have it. */
+/* *fd_p is -1 on all ranks if one of them can't open it. */
 static rg_status share_segment(const rg__worker *w, uint64_t bytes, int *fd_p)
 {
     const int leader = leader_of(&w->entered);
@@ -264,8 +264,8 @@ static rg_status try_self(rg__worker *w, bool *ok)
                : RG_OK;
 }
 
-/* Segments of rg_alloc are published from now on; without a registry others
- * would wait for them. */
+/* From now on rg_alloc publishes segments; without a registry others would wait
+ * for them. */
 static rg_status share_registry(rg__worker *w, bool *ok)
 {
     const uint64_t bytes = rg__registry_bytes(w->entered.local_size);

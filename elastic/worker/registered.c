@@ -59,7 +59,7 @@ static bool read_area(const char *line, area *a)
                   &a->inode, &a->name_at) >= 6;
 }
 
-/* NULL: it is memory as malloc has it. */
+/* NULL: it is ordinary memory, as from malloc. */
 static const char *what_else(const area *a, const char *line)
 {
     if (strncmp(line + a->name_at, "[stack", 6) == 0)
@@ -92,7 +92,8 @@ static const char *find_obstacle(FILE *file, uint64_t at, uint64_t end)
     return why == NULL && at < end ? gap : why;
 }
 
-/* The kernel takes no such advice about locked memory; an old one, none. */
+/* The kernel refuses this advice for locked memory; an old kernel always
+ * does. */
 static bool is_locked(void *at, size_t bytes)
 {
     void *other = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -129,8 +130,8 @@ static rg_status check_memory(const rg__home *home)
 
 /* ------------------------------------------------------ what is registered */
 
-/* Where the program has given some of the pages other rights or advice, a
- * collective copies, but they are there. */
+/* If the program gave some of the pages other rights or advice, a collective
+ * copies, but the pages are still there. */
 static bool is_in_maps(FILE *file, const registered *r)
 {
     struct stat own;
@@ -177,8 +178,9 @@ static void in_parent(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* What the child has not written yet it sees as its parent has it. The segments
- * are its parent's alone, and its own children inherit what it has. */
+/* What the child has not written, it sees as its parent has it. The segments
+ * belong to the parent alone, and the child's own children inherit its
+ * memory. */
 static void in_child(void)
 {
     for (registered *r = first; r != NULL; r = r->next) {
@@ -260,8 +262,8 @@ static rg_status move(rg_ctx *ctx, registered *r)
     return RG_OK;
 }
 
-/* mremap without the one that UCX puts in libc's place under some MPIs, which
- * forgets the last argument. */
+/* The system call itself: under some MPIs UCX replaces libc's mremap by one
+ * that drops the last argument. */
 static bool put_over(char *from, size_t bytes, char *to)
 {
     return syscall(SYS_mremap, from, bytes, bytes,
@@ -296,7 +298,7 @@ static rg_status move_back(const registered *r)
 
 /* --------------------------------------------------------------- the calls */
 
-/* Those whose memory is gone are dropped. */
+/* Buffers whose memory is gone are dropped. */
 static rg_status check_others(rg_ctx *ctx, const rg__home *home)
 {
     for (registered **at = &first; *at != NULL;) {

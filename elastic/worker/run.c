@@ -1,5 +1,6 @@
-/* rg_run and rg_next: the advice column made a loop. A turn of it is what fn,
- * or the body of a loop of the program's own, does in one generation. */
+/* rg_run and rg_next: a loop that follows the advice column of the statuses.
+ * In one turn, fn or the body of the program's own loop works in one
+ * generation. */
 #include "elastic/state/state.h"
 #include "elastic/worker/worker.h"
 
@@ -90,7 +91,7 @@ static rg_status call(rg_state *state, rg_train_fn fn, void *arg)
     return leave_program(state, fn(state, arg));
 }
 
-/* has_world: by rg_world_wait, which has compared the tables of sets. */
+/* has_world: rg_world_wait formed it, and has compared the tables of sets. */
 static rg_status prepare(rg_state *state, const rg__decided *decided,
                          bool has_world)
 {
@@ -107,8 +108,8 @@ static rg_status prepare(rg_state *state, const rg__decided *decided,
     return st;
 }
 
-/* fn may return for its own reason, such as a status that it kept: no other
- * rank knows then, and the generation must end for all. false: it is known. */
+/* If fn returns for a reason of its own, such as a status that it kept, no
+ * other rank knows, and the generation must end for all. false: it is known. */
 static bool make_known(rg__worker *w, const char *why)
 {
     pthread_mutex_lock(&w->lock);
@@ -124,8 +125,8 @@ static bool make_known(rg__worker *w, const char *why)
     return true;
 }
 
-/* A reason of its own again and again is not a change of membership but a
- * mistake, which would reset all others forever. */
+/* If fn returns for reasons of its own again and again, that is no change of
+ * membership but a mistake, which would reset all others forever. */
 rg_status rg__worker_leave_to_come_back(rg_state *state, const char *why)
 {
     rg__worker *w = state->ctx->worker;

@@ -3,7 +3,8 @@
  * notes the file descriptor under which its process has it open; a rank that
  * finds the segment in an operation's descriptor opens it there. The owner
  * writes the note before any descriptor names the segment, and wipes it when it
- * frees the segment; others unmap it when they look for another one. */
+ * frees the segment. Others unmap a segment when they next look for another
+ * one. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>

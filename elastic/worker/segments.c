@@ -1,12 +1,11 @@
 /* rg_alloc memory. The agent makes each segment and hands it to its owner and
  * to every other worker of the host, so that peers can read and write it
  * without knowing the owner's process; it lives until its owner frees it or
- * dies. Without an agent it is made here.
- *
- * Its pages, and those of a buffer's room in the vault, are reserved by the
- * thread that asks for them: that takes 0.5 s for a gigabyte, and the agent has
- * other things to do. One worker of a host at a time, since each compares its
- * need with the free memory. */
+ * dies. Without an agent it is made here.  Its pages, and those of a buffer's
+ * room in the vault, are reserved by the thread that asks for them: that takes
+ * 0.5 s for a gigabyte, and the agent has other things to do. Only one worker
+ * of a host does so at a time, since each compares its need with the free
+ * memory. */
 #include "elastic/worker/worker.h"
 
 #include <errno.h>
@@ -143,7 +142,8 @@ void rg__segment_arrived(rg__worker *w, const rg__segment *m, int *fd)
     void *at = find_mapping(w->ctx, m->owner, m->id);
     rg_status st = (rg_status)m->status;
     const char *text = m->text;
-    if (st == RG_OK && at == NULL) { /* else an agent that took over repeats */
+    if (st == RG_OK && at == NULL) { /* else an agent that took over repeats
+                                        itself */
         st = map_segment(w->ctx, m, *fd, &at);
         text = rg_last_error();
     }
@@ -217,7 +217,7 @@ static rg_status ask_agent(rg__worker *w, rg__wire_type reply, uint32_t ask,
 
 /* ------------------------------------------------------------- the pages */
 
-/* Opened again: the lock belongs to this opening, also between threads. -1: no
+/* The file is opened again, so the lock holds between threads, too. -1: no
  * lock. */
 static int wait_for_turn(const rg__worker *w)
 {

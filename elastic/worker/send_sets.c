@@ -25,7 +25,7 @@ static bool is_next(const rg__range *r, int rank)
            (r->first == r->last && rank == r->last + 1);
 }
 
-/* Returns how many of at most `room`. */
+/* Returns how many ranges there are, `room` at most. */
 static uint32_t put_ranges(const rg__set_info *set, rg__range *range,
                            uint32_t room)
 {

@@ -46,7 +46,7 @@ static rg_status compare_buffers(rg_state *state)
                     "order, on all of them");
 }
 
-/* No vault keeps commits then, and a warning says so. */
+/* Without agents no vault keeps commits; a warning says so. */
 static void warn_of_loss(const rg_state *state)
 {
     const rg_ctx *ctx = state->ctx;
@@ -67,8 +67,8 @@ static rg_status load(rg_state *state, const rg__decided *decided)
     return st == RG_ERR_NOT_FOUND ? RG_OK : st;
 }
 
-/* A world that this rank has not resumed in yet; none comes where ranks don't
- * go on in place, and the agent ends this one. */
+/* Take a world in which this rank has not resumed yet. If ranks don't go on in
+ * place none comes, and the agent ends this one. */
 static rg_status take_world(rg_state *state, rg__decided *decided)
 {
     rg__worker *w = state->ctx->worker;
@@ -172,8 +172,8 @@ static rg_status end_with_launch(rg__worker *w)
     return st;
 }
 
-/* With a commit that said so on all ranks: there is nothing left to agree on,
- * even while the Regroup thread has not left yet. */
+/* A commit told all ranks to leave: there is nothing left to agree on, even
+ * while the Regroup thread has not left yet. */
 static bool has_left_by_agreement(const rg_ctx *ctx)
 {
     return ctx->resumed != NULL && ctx->resumed->is_clean;

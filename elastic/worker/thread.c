@@ -172,7 +172,8 @@ static void drop_pending(rg__worker *w)
     w->pending = NULL;
 }
 
-/* The transport's report, from within the engine: published by this thread. */
+/* The transport's report, called inside the engine; the Regroup thread
+ * publishes it. */
 void rg__worker_link_broken(void *arg, int rank, const char *why)
 {
     rg__worker *w = arg;
@@ -182,7 +183,7 @@ void rg__worker_link_broken(void *arg, int rank, const char *why)
     rg__page_ring(w->ctx->page);
 }
 
-/* Of several, the one that has waited longest. */
+/* Of several connections, the one that has waited longest counts. */
 static void on_link_stuck(void *arg, int rank, uint64_t bytes,
                           uint64_t waited_ms)
 {
@@ -209,7 +210,7 @@ static void hint_stuck_link(rg__worker *w)
         rg__worker_send(w, &m, sizeof m);
 }
 
-/* A launched world: only this worker can end the generation. */
+/* In a launched world only this worker can end the generation. */
 static void end_without_agent(rg__worker *w, const rg__broken *m)
 {
     char why[2 * RG__TEXT_MAX];
@@ -500,7 +501,8 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
     case RG__AGAIN:
         on_again(w);
         break;
-    case RG__WELCOME: /* of an agent that can't know whether the first came */
+    case RG__WELCOME: /* again: the agent can't know whether the first one
+                         came */
         break;
     default:
         rg__log(RG__WARN, "worker",
@@ -558,12 +560,12 @@ void rg__worker_ask_launch(rg__worker *w, const char *why)
     rg__worker_send(w, &m, sizeof m);
 }
 
-/* The program may wait in MPI for a rank that has left, MPI for one that is
- * dead, or all for one that computes. */
+/* The program may be waiting in MPI for a rank that has left, MPI for a dead
+ * one, or all for a rank that computes. */
 static void mind_the_mending(rg__worker *w)
 {
     char why[RG__TEXT_MAX];
-    pthread_mutex_lock(&w->lock); /* and then look: it is not set later */
+    pthread_mutex_lock(&w->lock); /* then mending_ns is not later than now */
     const uint64_t now = rg__now_ns();
     const bool is_late =
         w->mending_ns != 0 && now - w->mending_ns > w->mend_ms * RG__MS;
@@ -692,7 +694,7 @@ void rg__worker_stop_thread(rg__worker *w)
     w->has_thread = false;
 }
 
-/* Without an agent this thread ends the process, so it goes on. */
+/* Without an agent this thread would end the process, so it goes on. */
 void rg__worker_fail(rg__worker *w, rg__finalized why)
 {
     pthread_mutex_lock(&w->lock);

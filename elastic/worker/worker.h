@@ -1,5 +1,5 @@
-/* The worker's side of a job: connecting to the agent, the Regroup thread, and
- * what rg_init and rg_run wait for. */
+/* The worker's side of a job: its connection with the agent, the Regroup
+ * thread, and what rg_init and rg_run wait for. */
 #ifndef RG_ELASTIC_WORKER_H
 #define RG_ELASTIC_WORKER_H
 
@@ -65,7 +65,7 @@ struct rg__worker {
     const rg__launcher *launcher; /* that started this process; NULL: none */
     rg__registry *registry; /* of this host in a launched world; NULL: none */
     uint32_t grace_ms;
-    uint32_t mend_ms; /* for ranks that go on in place, 0: they don't */
+    uint32_t mend_ms; /* for ranks that go on in place; 0: they don't */
     int listener;     /* for workers of other hosts; -1: alone */
     uint32_t port;
     uint64_t registered; /* a hash of the buffers; set before the door */
@@ -103,7 +103,7 @@ struct rg__worker {
     uint64_t begun_step;      /* of fn in this generation */
     rg_state *open;           /* whose loop of rg_next is under way, or NULL */
     pthread_t loop_thread;    /* that loop's */
-    rg__decided decided_here; /* what the turn under way has begun with */
+    rg__decided decided_here; /* what the turn under way began with */
     bool has_world;           /* of the first turn: by rg_world_wait */
     uint64_t loaded;          /* as in DOOR */
     int in_vain; /* times fn returned for its own reason since a step */
@@ -209,7 +209,7 @@ void rg__segment_gone(rg__worker *w, const rg__segment *m);
 rg_status rg__segment_make(rg_ctx *ctx, size_t bytes, uint32_t *id_p, int *fd_p,
                            void **p_p);
 rg_status rg__segment_drop(rg_ctx *ctx, uint32_t id);
-/* It is that buffer's from now on, or (home->at NULL) of none any more. */
+/* From now on it belongs to that buffer, or to none (home->at NULL). */
 void rg__segment_settle(rg_ctx *ctx, uint32_t id, const rg__home *home);
 
 /* registered.c: rg_finalize; buffers have memory of their own again. */
@@ -236,14 +236,14 @@ void rg__break_await(rg__worker *w);
 /* door.c. Go to the door: ask for a place; while `waits` is set, only in a
  * first world. */
 rg_status rg__worker_door(rg__worker *w);
-/* There is nothing yet for rg__worker_await; *is_proposed_p: a generation in
- * which this worker has a place is built, and not decided. */
+/* rg__worker_await would have to wait; *is_proposed_p: a generation in which
+ * this worker has a place is built and not yet decided. */
 bool rg__worker_waits(rg__worker *w, bool *is_proposed_p);
-/* For so long, or until something changes. */
+/* Sleep for so long, or until something changes. */
 void rg__worker_nap(rg__worker *w, uint64_t ns);
-/* Wait there: OK with the decision of a generation newer than the one taken
- * up, OK with *is_done_p when the job is done, or the status that ended this
- * worker. Takes the generation up: queries and collectives are the new
+/* Wait at the door: OK with the decision of a generation newer than the one
+ * taken up, OK with *is_done_p when the job is done, or the status that ended
+ * this worker. Takes the generation up: queries and collectives are the new
  * generation's from then on. */
 rg_status rg__worker_await(rg__worker *w, rg__decided *decided,
                            bool *is_done_p);
@@ -259,8 +259,9 @@ bool rg__worker_is_done(rg__worker *w);
 void rg__worker_close_loop(rg__worker *w);
 /* fn, or the program, is done in the generation that was taken up. */
 rg_status rg__worker_finished(rg__worker *w);
-/* It leaves that generation for the next one. If no other rank knows why, all
- * are told, since it ends for all. ERR_INVALID: that was so again and again. */
+/* The worker leaves that generation for the next one. If no other rank knows
+ * why, all are told, since the generation ends for all. ERR_INVALID: this
+ * happened again and again. */
 rg_status rg__worker_leave_to_come_back(rg_state *state, const char *why);
 
 /* in_place.c (--mpi=ulfm): MPI's part of the world that was taken up, or of a
