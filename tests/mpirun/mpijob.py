@@ -25,8 +25,7 @@ LAUNCH = re.compile(r"regroup: launch (\d+)(?: goes on in place)?: (\d+) ranks "
 MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
            "PRTE_ALLOW_RUN_AS_ROOT": "1",
-           "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-           "OMPI_MCA_mpi_yield_when_idle": "1"}
+           "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **run.OMPI}
 # Hosts that are namespaces share /dev/shm and the machine's name, under which
 # shared-memory transports of two hosts would take each other's files.
 HOSTS_ENV = dict(MPI_ENV, OMPI_MCA_btl="self,tcp", OMPI_MCA_pml="ob1")
