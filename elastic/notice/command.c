@@ -62,8 +62,7 @@ void rg__command_stop(rg__source *s)
     hang_up(s, &c->pidfd);
     hang_up(s, &c->out);
     if (c->pid > 0)
-        kill(-c->pid, SIGKILL); /* not reaped yet, so the group is still its
-                                   own */
+        kill(-c->pid, SIGKILL); /* not reaped, so the group is its own */
 }
 
 /* true: there is none, or its end has come. */
