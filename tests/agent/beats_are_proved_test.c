@@ -39,7 +39,8 @@ int main(void)
                            .generation = 12,
                            .budget_ms = 3000,
                            .since_ns = UINT64_C(1) << 50,
-                           .is_decided = true};
+                           .is_decided = true,
+                           .accuses = true};
     rg__beat got;
     rg__beat_write(bytes, key, &sent);
     CHECK(rg__beat_read(bytes, RG__BEAT_BYTES, key, &got));
@@ -50,7 +51,7 @@ int main(void)
     CHECK_EQ(got.generation, sent.generation);
     CHECK_EQ(got.budget_ms, sent.budget_ms);
     CHECK_EQ(got.since_ns, sent.since_ns);
-    CHECK(got.is_decided && !got.is_etcd_up);
+    CHECK(got.is_decided && got.accuses && !got.is_etcd_up);
     CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES, other, &got));
     CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES - 1, key, &got));
     CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES + 1, key, &got));

@@ -210,15 +210,25 @@ static void give_leases(void)
     }
 }
 
+/* As the leader has heard from h2. */
+static bool says_that_it_accuses(void)
+{
+    const rg__peer *h2 = rg__beat_find(nodes[LEADER].a, hosts[1].id);
+    return h2->content_ns != h2->beat_ns;
+}
+
 static void cut_is_found_within_the_budget(void)
 {
     give_leases();
+    CHECK(!says_that_it_accuses());
     nodes[2].asleep_ns = UINT64_MAX;
     run_for(LEAST_MS * 7 / 10 - 60);
     CHECK_EQ(accusations(), 0);
     run_for(120);
     CHECK(accuses(0, 2) && accuses(1, 2));
     CHECK_EQ(accusations(), 2);
+    run_for(60);
+    CHECK(says_that_it_accuses());
 }
 
 /* A host is lost, and another comes late meanwhile: it gets more time, but only

@@ -3,9 +3,16 @@
  * own host as well. It reads them when its own is written, not with a later
  * look. If it leads then, it does not wait for those to be confirmed that it
  * has seen for long enough, except one that was withdrawn and made again. A
- * reply that comes late deposes nobody: they may have been withdrawn since.
+ * reply that comes late deposes nobody: they may have been withdrawn since. One
+ * whose agent accuses no host any more, as it says in its heartbeats, does not
+ * count, whatever etcd says.
  *
  * Covers: suspect.c */
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "elastic/agent/hosts/beat_wire.h"
 #include "sdk/base/clock.h"
 #include "tests/agent/keys.h"
 
@@ -225,11 +232,50 @@ static void all_accuse(etcd_server *server)
         accuse_in_etcd(server, LEADER, by);
 }
 
+/* The agents of all other hosts beat; counters rise. */
+static void all_say(rg__agent *a, bool accuse)
+{
+    static uint64_t counter;
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)a->port),
+                                   .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const int sock = socket(AF_INET, SOCK_DGRAM, 0);
+    uint8_t bytes[RG__BEAT_BYTES];
+    CHECK(sock >= 0);
+    for (uint64_t by = ME + 1; by <= HOSTS; by++) {
+        const rg__beat beat = {.type = RG__BEAT,
+                               .from = by,
+                               .to = a->id,
+                               .counter = ++counter,
+                               .accuses = accuse};
+        CHECK_EQ(sendto(sock, bytes, rg__beat_write(bytes, a->key, &beat), 0,
+                        (const struct sockaddr *)&to, sizeof to),
+                 (ssize_t)sizeof bytes);
+    }
+    close(sock);
+}
+
+/* What they accused before is still there. */
+static void taken_back_is_not_counted(etcd_server *server)
+{
+    scene s;
+    rg__agent *a = open_accuser(&s, server, true);
+    WAIT_FOR(&s, is_lost_now(a));
+    all_say(a, false);
+    WAIT_FOR(&s, !is_lost_now(a));
+    scene_run_for(&s, 2 * DETECT_MS);
+    CHECK(!is_lost_now(a));
+    all_say(a, true);
+    WAIT_FOR(&s, is_lost_now(a));
+    close_accuser(&s, a);
+}
+
 int main(void)
 {
     etcd_server *server = etcd_server_start();
     put_world(server);
     all_accuse(server);
+    taken_back_is_not_counted(server);
     deposes_with_one_look(server);
     do {
         all_accuse(server);

@@ -512,6 +512,12 @@ static void note_delay(rg__agent *a, rg__peer *from, const rg__beat *beat,
     from->beat_ns = now;
 }
 
+static void note_accusing(rg__peer *from, const rg__beat *beat)
+{
+    if (!beat->accuses)
+        from->content_ns = from->beat_ns;
+}
+
 /* -------------------------------------------------------------------- send */
 
 static void send_beat(rg__agent *a, int sock, const rg__peer *to,
@@ -776,6 +782,7 @@ static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
     switch (beat->type) {
     case RG__BEAT:
         note_delay(a, from, beat, now);
+        note_accusing(from, beat);
         if (beat->is_decided && beat->generation > from->begun)
             from->begun = beat->generation;
         if (is_news(a, beat) && a->mirror != NULL)
@@ -878,6 +885,14 @@ rg__beat_counts rg__beat_count(const rg__agent *a)
 
 /* ------------------------------------------------------------------ period */
 
+static bool accuses_any(const rg__beats *b)
+{
+    for (int i = 0; i < b->minds; i++)
+        if (b->minded[i]->is_accused)
+            return true;
+    return b->self.is_accused;
+}
+
 static void beat_now(rg__agent *a, uint64_t now)
 {
     const uint64_t budget = rg__budget_ns(a->params), period = period_ns(a);
@@ -886,7 +901,10 @@ static void beat_now(rg__agent *a, uint64_t now)
     int kept = 0;
     rg__beat beat = {.type = RG__BEAT,
                      .generation = a->view.cur.generation,
-                     .is_decided = a->view.cur.phase != RG__GEN_PROPOSED};
+                     .is_decided = a->view.cur.phase != RG__GEN_PROPOSED,
+                     .accuses = accuses_any(b)};
+    b->self.beat_ns = now;
+    note_accusing(&b->self, &beat);
     for (int i = 0; i < b->minds; i++) {
         rg__peer *one = b->minded[i];
         if (one->is_target) {

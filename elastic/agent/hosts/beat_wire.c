@@ -4,10 +4,11 @@
 #include <string.h>
 
 #define MAGIC   UINT32_C(0x74616562) /* "beat" */
-#define VERSION 6
+#define VERSION 7
 #define ETCD_UP 1
 #define DECIDED 2
-#define LABEL   "regroup beat 6"
+#define ACCUSES 4
+#define LABEL   "regroup beat 7"
 
 typedef struct layout {
     uint32_t magic;
@@ -29,7 +30,8 @@ size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat)
                       .counter = htole64(beat->counter),
                       .generation = htole64(beat->generation),
                       .flags = htole32((beat->is_etcd_up ? ETCD_UP : 0) |
-                                       (beat->is_decided ? DECIDED : 0)),
+                                       (beat->is_decided ? DECIDED : 0) |
+                                       (beat->accuses ? ACCUSES : 0)),
                       .budget_ms = htole32(beat->budget_ms),
                       .since_ns = htole64(beat->since_ns)};
     memcpy(bytes, &l, sizeof l);
@@ -71,6 +73,7 @@ bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,
                          .generation = le64toh(l.generation),
                          .is_etcd_up = le32toh(l.flags) & ETCD_UP,
                          .is_decided = le32toh(l.flags) & DECIDED,
+                         .accuses = le32toh(l.flags) & ACCUSES,
                          .budget_ms = le32toh(l.budget_ms),
                          .since_ns = le64toh(l.since_ns),
                          .text = text,

@@ -29,6 +29,7 @@ typedef struct rg__beat {
                              the sender knows, proposed or decided */
     bool is_etcd_up;     /* as the sender sees it */
     bool is_decided;     /* BEAT: the generation is, as the sender sees it */
+    bool accuses;        /* BEAT: the sender accuses a host */
     uint32_t budget_ms;  /* that the sender asks for; the leader's counts for
                             all hosts */
     uint64_t since_ns;   /* BEAT: the one before it was sent to the receiver so

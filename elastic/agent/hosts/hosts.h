@@ -24,6 +24,8 @@ typedef struct rg__peer {
     int excuses; /* we have come late so often since it was heard */
     uint64_t beat_ns, sent_ns; /* its newest heartbeat to us, and ours to it; 0:
                                   none yet */
+    uint64_t content_ns;       /* of its heartbeats the newest that says that it
+                            accuses no host */
     uint64_t asks_ns;    /* the budget that it asks for; 0: not heard yet */
     rg__delays *delays;  /* of its heartbeats; of ours: of our own turns; owned,
                             NULL: none has been late */
@@ -125,7 +127,7 @@ void rg__suspect_told(rg__agent *a, uint64_t generation);
 void rg__suspect_note(rg__agent *a, rg__snapshot *snap);
 /* Hosts that the leader goes on without; while a round of looks is under way
  * *again_ns_p says when it will be over. */
-int rg__suspect_lost(const rg__agent *a, uint64_t *lost, int room,
+int rg__suspect_lost(rg__agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p);
 /* Hosts that have said for the whole budget that etcd does not answer them. */
 int rg__suspect_no_etcd(const rg__agent *a, uint64_t *no_etcd, int room);

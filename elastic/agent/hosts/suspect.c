@@ -311,11 +311,28 @@ void rg__suspect_note(rg__agent *a, rg__snapshot *snap)
     a->suspects->accusations = snap->suspicions;
 }
 
-int rg__suspect_lost(const rg__agent *a, uint64_t *lost, int room,
+/* An agent whose newest heartbeat says that it accuses no host has taken back
+ * what etcd, which may be slow, still says of it. */
+static void leave_out_taken_back(const rg__agent *a, rg__snapshot *snap,
+                                 uint64_t now)
+{
+    for (int i = 0; i < snap->suspicions; i++) {
+        rg__suspicion *one = &snap->suspicion[i];
+        const rg__peer *by =
+            one->by == a->id ? rg__beat_self(a) : rg__beat_find(a, one->by);
+        if (by != NULL && by->content_ns > one->since_ns)
+            one->since_ns =
+                by->content_ns == by->beat_ns ? now : by->content_ns;
+    }
+}
+
+int rg__suspect_lost(rg__agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p)
 {
-    return rg__links_lost_by_now(&a->known, rg__now_ns(), round_length_ns(a),
-                                 lost, room, again_ns_p);
+    const uint64_t now = rg__now_ns();
+    leave_out_taken_back(a, &a->known, now);
+    return rg__links_lost_by_now(&a->known, now, round_length_ns(a), lost, room,
+                                 again_ns_p);
 }
 
 int rg__suspect_no_etcd(const rg__agent *a, uint64_t *no_etcd, int room)
@@ -366,6 +383,7 @@ static bool is_leader_lost(rg__agent *a, const rg__snapshot *found)
     rg__snapshot seen = a->view; /* borrowed */
     seen.suspicion = found->suspicion;
     seen.suspicions = found->suspicions;
+    leave_out_taken_back(a, &seen, asked);
     const int n = rg__links_lost_by_now(&seen, asked, round_length_ns(a), lost,
                                         LOST_MAX, &again_ns);
     if (again_ns != 0)
