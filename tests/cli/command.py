@@ -10,10 +10,12 @@ import sys
 import tempfile
 import time
 
+from house import PATIENCE, Process
+
 BUILD = os.environ["REGROUP_BUILD"]
 SOURCE = os.environ["REGROUP_SOURCE"]
 REGROUP = os.path.join(BUILD, "bin", "regroup")
-TIMEOUT_S = 60
+TIMEOUT_S = 60 * PATIENCE
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
@@ -65,10 +67,9 @@ class RunDir:
         popen.setdefault("stdout", subprocess.PIPE)
         popen.setdefault("stderr", subprocess.PIPE)
         self.started.append(
-            subprocess.Popen([REGROUP, *args], text=True,
-                             stdin=subprocess.DEVNULL,
-                             env=self.environment(**(env or {})),
-                             preexec_fn=end_with_us, **popen))
+            Process([REGROUP, *args], text=True, stdin=subprocess.DEVNULL,
+                    env=self.environment(**(env or {})),
+                    preexec_fn=end_with_us, **popen))
         return self.started[-1]
 
 

@@ -73,6 +73,9 @@ with tempfile.TemporaryDirectory(prefix="rg-tls-") as folder, RunDir() as d:
                     enumerate(some)]
             for run, (flags, code, says) in zip(runs, some):
                 out, said = run.communicate(timeout=60)
+                if "connection timeout" in said:  # on a busy machine
+                    todo.append((flags, code, says))
+                    continue
                 claims.equal(run.returncode, code, f"{flags}: {said}")
                 if says:
                     claims.hold(said.startswith("regroup: ") and says in said
