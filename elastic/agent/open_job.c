@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/base/proof.h"
 
@@ -220,7 +219,7 @@ static void clear_old(rg__agent *a, int64_t revision)
 {
     rg__txn_draft t = rg__job_txn(a);
     rg__txn_if_unchanged(t.txn, a->prefix, a->prefix_end, revision);
-    rg__txn_delete(t.txn, RG__THEN, a->prefix, a->prefix_end);
+    rg__txn_delete(t.txn, a->prefix, a->prefix_end);
     rg__job_send(&t, on_cleared, a, rg__open_job);
 }
 

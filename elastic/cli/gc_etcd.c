@@ -108,15 +108,15 @@ static rg_status read_job(gc *g)
 
 /* ----------------------------------------------------------------- removing */
 
-/* It holds while the job is as it was read. */
+/* The txn holds only while the job is as it was read. */
 static rg_status remove_job(gc *g)
 {
     const job *j = &g->job;
     char *end = rg__prefix_end(j->prefix);
     rg__txn *txn = end != NULL ? rg__txn_create() : NULL;
     rg__txn_if_unchanged(txn, j->prefix, end, j->newest);
-    rg__txn_delete(txn, RG__THEN, j->prefix, end);
-    rg__txn_delete(txn, RG__THEN, j->note, NULL);
+    rg__txn_delete(txn, j->prefix, end);
+    rg__txn_delete(txn, j->note, NULL);
     free(end);
     return ask(g, txn, on_written);
 }
@@ -159,18 +159,18 @@ static rg_status write_note(gc *g)
     snprintf(text, sizeof text,
              "{\"newest\":%" PRId64 ",\"since_ms\":%" PRId64 "}", g->job.newest,
              g->job.since_ms);
-    rg__txn_put(txn, RG__THEN, g->job.note, text, 0);
+    rg__txn_put(txn, g->job.note, text, 0);
     return ask(g, txn, on_written);
 }
 
 static rg_status forget_note(gc *g)
 {
     rg__txn *txn = rg__txn_create();
-    rg__txn_delete(txn, RG__THEN, g->job.note, NULL);
+    rg__txn_delete(txn, g->job.note, NULL);
     return ask(g, txn, on_written);
 }
 
-/* Without agents, and without an end: since when? */
+/* A job without agents that never ended: since when? */
 static rg_status judge_silent(gc *g)
 {
     job *j = &g->job;
@@ -219,7 +219,7 @@ static rg_status find_next(gc *g, const char *below)
 {
     char *end = rg__prefix_end(below);
     rg__txn *txn = end != NULL ? rg__txn_create() : NULL;
-    rg__txn_get_first(txn, RG__THEN, g->cursor, end != NULL ? end : "");
+    rg__txn_get_first(txn, g->cursor, end != NULL ? end : "");
     free(end);
     return ask(g, txn, on_first);
 }

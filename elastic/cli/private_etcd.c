@@ -1,15 +1,12 @@
-/* A private etcd: one member for one job, on this host.
- *
- * Its clients come by a socket in the job's directory, which is ours alone.
- * Only for --etcd-listen it is then started again, at a port for other hosts,
- * when the password is on and there are certificates of the job's own. A port
- * that is free is closed before etcd opens it, so a clash is possible and tried
- * again with another.
- *
- * It is started again whenever it ends, at the same place and on the same data,
- * where the job's keys and the password lie: its clients notice a pause.
- * Without those data it would be an empty store that lets every client in, so
- * then it stays away. */
+/* A private etcd: one member for one job, on this host.  Its clients come by a
+ * socket in the job's directory, which is ours alone. Only for --etcd-listen it
+ * is then started again, at a port for other hosts, when the password is on and
+ * there are certificates of the job's own. A port that is free is closed before
+ * etcd opens it, so a clash is possible, and then another port is tried.  It is
+ * started again whenever it ends, at the same place and on the same data, where
+ * the job's keys and the password lie: its clients notice a pause. Without
+ * those data it would be an empty store that lets every client in, so then it
+ * stays away. */
 #include "elastic/cli/store.h"
 
 #include <errno.h>
@@ -50,7 +47,7 @@ rg__etcd_params rg__private_etcd_params(const rg__private_etcd *etcd)
 static rg_status await_write(rg__talk *talk)
 {
     rg__txn *txn = rg__txn_create();
-    rg__txn_put(txn, RG__THEN, "regroup/private", "1", 0);
+    rg__txn_put(txn, "regroup/private", "1", 0);
     return rg__talk_ask(talk, txn, rg__talk_end_txn, talk, READY_MS);
 }
 
@@ -191,7 +188,7 @@ static rg_status make_data(const rg__private_etcd *etcd)
                     strerror(errno));
 }
 
-/* From the socket to a port, where two locks are: certificates, and the
+/* From the socket to a port, which two locks guard: certificates and the
  * password. */
 static rg_status open_to_others(rg__private_etcd *etcd, const rg__listen *at)
 {
@@ -249,7 +246,7 @@ static uint64_t pause_ms(int falls)
     return ms < AGAIN_MAX_MS ? ms : AGAIN_MAX_MS;
 }
 
-/* At once the first time; one that ends again and again has to wait. */
+/* At once the first time; an etcd that ends again and again has to wait. */
 static void plan_again(rg__private_etcd *etcd)
 {
     const uint64_t now = rg__now_ns();

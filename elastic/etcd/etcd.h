@@ -49,7 +49,7 @@ void rg__etcd_destroy(rg__etcd *etcd);
 /* false after about a second without an answer, or in which etcd has taken no
  * writes; why is the last cause. */
 bool rg__etcd_is_up(const rg__etcd *etcd);
-/* And nothing has failed or was refused since the last answer. */
+/* It is up, and nothing has failed or was refused since the last answer. */
 bool rg__etcd_is_sound(const rg__etcd *etcd);
 /* It answers, but takes no writes: its database is full, for example. */
 bool rg__etcd_is_refusing(const rg__etcd *etcd);
@@ -90,15 +90,13 @@ void rg__txn_if_unchanged(rg__txn *txn, const char *key, const char *range_end,
 /* Operations; branch says when. range_end NULL: the key alone;
  * rg__prefix_end(key) for a prefix. lease 0: none. At most 128 of each. */
 typedef enum rg__branch { RG__THEN, RG__ELSE } rg__branch;
-void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,
-                 const char *value, int64_t lease);
+void rg__txn_put(rg__txn *txn, const char *key, const char *value,
+                 int64_t lease);
 void rg__txn_get(rg__txn *txn, rg__branch branch, const char *key,
                  const char *range_end);
 /* The same of the first key in the range. */
-void rg__txn_get_first(rg__txn *txn, rg__branch branch, const char *key,
-                       const char *range_end);
-void rg__txn_delete(rg__txn *txn, rg__branch branch, const char *key,
-                    const char *range_end);
+void rg__txn_get_first(rg__txn *txn, const char *key, const char *range_end);
+void rg__txn_delete(rg__txn *txn, const char *key, const char *range_end);
 
 /* The smallest key behind every key with that prefix, malloc'd. */
 char *rg__prefix_end(const char *prefix);
@@ -129,9 +127,10 @@ void rg__etcd_cancel(rg__etcd_req *req);
 
 typedef struct rg__lease rg__lease;
 
-/* RG__LEASE_HELD once granted (id is final from create on). RG__LEASE_LOST: a
- * keepalive was answered without TTL; the keys under it are gone or going; the
- * lease is then granted again under the same id, and HELD is told again. */
+/* RG__LEASE_HELD: the lease was granted (its id is final from create on).
+ * RG__LEASE_LOST: a keepalive was answered without TTL; the keys under it are
+ * gone or going; the lease is then granted again under the same id, and HELD is
+ * told again. */
 typedef enum rg__lease_event { RG__LEASE_HELD, RG__LEASE_LOST } rg__lease_event;
 typedef void (*rg__lease_fn)(void *arg, rg__lease_event event);
 
@@ -142,7 +141,7 @@ rg_status rg__lease_create(rg__etcd *etcd, int ttl_s, rg__lease_fn fn,
 rg_status rg__lease_resume(rg__etcd *etcd, int64_t id, int ttl_s,
                            rg__lease_fn fn, void *arg, rg__lease **lease_p);
 int64_t rg__lease_id(const rg__lease *lease);
-/* Should it be lost, it is to be granted again for so long. */
+/* If it is lost, it is granted again for so long. */
 void rg__lease_ask(rg__lease *lease, int ttl_s);
 /* Stop keeping it alive and revoke it (best effort; rg__etcd_destroy right
  * behind waits for that, a fifth of a second at most). NULL allowed. */
@@ -169,7 +168,7 @@ void rg__mirror_destroy(rg__mirror *mirror);
 /* So many clients mirror this range: while nothing happens each asks less often
  * whether its watch is deaf, all together as often as some tens of clients. */
 void rg__mirror_crowd(rg__mirror *mirror, int clients);
-/* There is news elsewhere: if none comes here soon, ask. */
+/* Something has changed, as others say: if nothing comes here soon, ask. */
 void rg__mirror_expect(rg__mirror *mirror);
 bool rg__mirror_is_listed(const rg__mirror *mirror);
 int64_t rg__mirror_revision(const rg__mirror *mirror);

@@ -179,7 +179,8 @@ static void set_options(rg__transfer *t, const char *url, const char *socket,
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, socket);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    /* Over TLS etcd would offer HTTP/2, and a watch share its connection. */
+    /* Over TLS etcd would offer HTTP/2, where a watch would share its
+     * connection. */
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     if (t->has_tls)
         set_tls(easy, t->http);
@@ -201,7 +202,7 @@ static void set_options(rg__transfer *t, const char *url, const char *socket,
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    /* Giving up must not wait for a resolver that has hung. */
+    /* Giving up must not wait for a hanging resolver. */
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 }
 
@@ -486,16 +487,17 @@ static void connect_to_loop(rg__http *http)
     curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS);
 }
 
-static bool copy_file(const char *path, char **copy_p)
+bool rg__http_copy(const char *text, char **copy_p)
 {
-    *copy_p = path != NULL ? strdup(path) : NULL;
-    return path == NULL || *copy_p != NULL;
+    *copy_p = text != NULL ? strdup(text) : NULL;
+    return text == NULL || *copy_p != NULL;
 }
 
 static bool copy_tls(rg__http *http, const rg__http_tls *tls)
 {
-    return copy_file(tls->cacert, &http->cacert) &&
-           copy_file(tls->cert, &http->cert) && copy_file(tls->key, &http->key);
+    return rg__http_copy(tls->cacert, &http->cacert) &&
+           rg__http_copy(tls->cert, &http->cert) &&
+           rg__http_copy(tls->key, &http->key);
 }
 
 rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,

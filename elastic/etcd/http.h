@@ -41,6 +41,9 @@ typedef struct rg__http_tls {
     const char *cacert, *cert, *key;
 } rg__http_tls;
 
+/* Copy a text, which may be NULL; false: no memory. */
+bool rg__http_copy(const char *text, char **copy_p);
+
 /* tls: for etcd; NULL: for other servers. */
 rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,
                           rg__http **http_p);

@@ -1,5 +1,5 @@
-/* Transactions: written while they are built, sent as one text. Every sending
- * of one is the same text, so its guards judge each alike. */
+/* Transactions: written while they are built, sent as one text. Each sending of
+ * a transaction is the same text, so its guards judge all alike. */
 #include "elastic/etcd/etcd.h"
 
 #include <inttypes.h>
@@ -82,8 +82,8 @@ void rg__txn_if_value(rg__txn *txn, const char *key, const char *value)
     rg__body_add(&txn->guards, "}");
 }
 
-/* Over a range a guard must hold for every key; an empty one compares as a key
- * that does not exist, of revision 0. */
+/* Over a range a guard must hold for every key; an empty range counts as a key
+ * that does not exist, with revision 0. */
 void rg__txn_if_unchanged(rg__txn *txn, const char *key, const char *range_end,
                           int64_t revision)
 {
@@ -97,12 +97,12 @@ void rg__txn_if_unchanged(rg__txn *txn, const char *key, const char *range_end,
                   revision + 1);
 }
 
-void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,
-                 const char *value, int64_t lease)
+void rg__txn_put(rg__txn *txn, const char *key, const char *value,
+                 int64_t lease)
 {
     if (txn == NULL)
         return;
-    rg__body *list = &txn->branches[branch];
+    rg__body *list = &txn->branches[RG__THEN];
     if (key == NULL || value == NULL) {
         list->has_failed = true;
         return;
@@ -133,16 +133,15 @@ void rg__txn_get(rg__txn *txn, rg__branch branch, const char *key,
     add_range(txn, branch, "request_range", key, range_end, "");
 }
 
-void rg__txn_get_first(rg__txn *txn, rg__branch branch, const char *key,
-                       const char *range_end)
+void rg__txn_get_first(rg__txn *txn, const char *key, const char *range_end)
 {
-    add_range(txn, branch, "request_range", key, range_end, ",\"limit\":\"1\"");
+    add_range(txn, RG__THEN, "request_range", key, range_end,
+              ",\"limit\":\"1\"");
 }
 
-void rg__txn_delete(rg__txn *txn, rg__branch branch, const char *key,
-                    const char *range_end)
+void rg__txn_delete(rg__txn *txn, const char *key, const char *range_end)
 {
-    add_range(txn, branch, "request_delete_range", key, range_end, "");
+    add_range(txn, RG__THEN, "request_delete_range", key, range_end, "");
 }
 
 char *rg__prefix_end(const char *prefix)

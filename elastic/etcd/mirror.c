@@ -5,8 +5,9 @@
  *      │   back-off over  │   cut                  │ cut, compacted, unreadable
  *      └───────────────── PAUSED <─────────────────┘
  *
- * Events are told in whole revisions, and what comes twice is skipped by its
- * revision. guard.c watches over a watch that says nothing.
+ * Events are reported in whole revisions; those that come twice are recognised
+ * by their revision and skipped. guard.c watches over a watch that says
+ * nothing.
  *
  * Another store is one whose revision went back, or whose meta key was made at
  * another revision or holds something else: a wiped store is often seeded in
@@ -275,12 +276,6 @@ void rg__etcd_hurry_mirrors(rg__etcd *etcd)
 
 /* ------------------------------------------------------ create and destroy */
 
-static bool copy_text(const char *text, char **copy_p)
-{
-    *copy_p = text != NULL ? strdup(text) : NULL;
-    return text == NULL || *copy_p != NULL;
-}
-
 rg_status rg__mirror_create(rg__etcd *etcd, const char *key,
                             const char *range_end, const char *meta_key,
                             rg__mirror_fn fn, void *arg, rg__mirror **mirror_p)
@@ -297,9 +292,9 @@ rg_status rg__mirror_create(rg__etcd *etcd, const char *key,
     mirror->guard.timer =
         rg__timer_create(etcd->loop, rg__guard_on_timer, mirror);
     if (mirror->pause == NULL || mirror->guard.timer == NULL ||
-        !copy_text(key, &mirror->key) ||
-        !copy_text(range_end, &mirror->range_end) ||
-        !copy_text(meta_key, &mirror->meta_key)) {
+        !rg__http_copy(key, &mirror->key) ||
+        !rg__http_copy(range_end, &mirror->range_end) ||
+        !rg__http_copy(meta_key, &mirror->meta_key)) {
         rg__mirror_destroy(mirror);
         return rg__fail(RG_ERR_MEMORY, "no memory for a mirror of %s", key);
     }

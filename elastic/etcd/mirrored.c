@@ -2,7 +2,6 @@
  * what its owner does most. strcmp orders bytes as etcd does. */
 #include "elastic/etcd/mirrored.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/grow.h"

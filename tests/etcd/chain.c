@@ -106,7 +106,7 @@ static void write_next(void *arg)
     snprintf(text, sizeof text, "%" PRId64, c->number + 1);
     rg__txn *txn = rg__txn_create();
     rg__txn_if_mod(txn, NUMBER, c->revision);
-    rg__txn_put(txn, RG__THEN, NUMBER, text, 0);
+    rg__txn_put(txn, NUMBER, text, 0);
     rg__txn_get(txn, RG__ELSE, NUMBER, NULL);
     c->is_writing = true;
     CHECK(rg__etcd_txn(c->etcd, txn, on_written, c) != NULL);
@@ -144,7 +144,7 @@ static void on_lease(void *arg, rg__lease_event event)
         return;
     }
     rg__txn *txn = rg__txn_create();
-    rg__txn_put(txn, RG__THEN, HERE, "", rg__lease_id(c->lease));
+    rg__txn_put(txn, HERE, "", rg__lease_id(c->lease));
     CHECK(rg__etcd_txn(c->etcd, txn, on_put_here, c) != NULL);
 }
 

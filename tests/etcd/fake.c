@@ -1,7 +1,6 @@
 /* The fake server: non-blocking, because its client runs on the same thread. */
 #include "tests/etcd/fake.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

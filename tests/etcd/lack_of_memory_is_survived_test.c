@@ -4,7 +4,6 @@
  * real ones; curl's and jansson's own stay as they are.
  *
  * Covers: etcd_request.c body.c kv.c */
-#include <stdlib.h>
 
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"
@@ -49,7 +48,7 @@ static bool begin(story *t, const char *url)
         return false;
     rg__txn *txn = rg__txn_create();
     rg__txn_if_create(txn, "m/x", 0);
-    rg__txn_put(txn, RG__THEN, "m/x", "v", 0);
+    rg__txn_put(txn, "m/x", "v", 0);
     rg__txn_get(txn, RG__ELSE, "m/x", NULL);
     return rg__etcd_txn(t->s.etcd, txn, outcome_take, &t->o) != NULL;
 }

@@ -37,7 +37,7 @@ static void tells_puts_and_deletes(scene *s, const rg__mirror *mirror)
     WAIT_FOR(s, strcmp(value_of(mirror, "m/b"), "two") == 0);
     CHECK(mirrored(mirror, "m/b")->version >= 2); /* 2, unless sent again */
     rg__txn *txn = rg__txn_create();
-    rg__txn_delete(txn, RG__THEN, "m/a", NULL);
+    rg__txn_delete(txn, "m/a", NULL);
     scene_txn(s, txn);
     WAIT_FOR(s, rg__mirror_count(mirror) == 2);
     CHECK(mirrored(mirror, "m/a") == NULL);
@@ -66,7 +66,7 @@ static void change_of_many_keys_is_one(scene *s, const rg__mirror *mirror,
     rg__txn *txn = rg__txn_create();
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "m/n%03d", i);
-        rg__txn_put(txn, RG__THEN, key, "x", 0);
+        rg__txn_put(txn, key, "x", 0);
     }
     const outcome o = scene_txn(s, txn);
     WAIT_FOR(s, e->revision >= o.revision);

@@ -67,7 +67,7 @@ static void missing_leader_is_said_at_once(void)
     etcd_server_kill(pair[1]);
     const uint64_t begin = rg__now_ns();
     rg__txn *txn = rg__txn_create();
-    rg__txn_put(txn, RG__THEN, "e/y", "", 0);
+    rg__txn_put(txn, "e/y", "", 0);
     CHECK(rg__etcd_txn(s.etcd, txn, outcome_take, &o) != NULL);
     WAIT_FOR(&s, strstr(rg__etcd_why(s.etcd), "no leader") != NULL);
     CHECK((rg__now_ns() - begin) / RG__MS < 5000);

@@ -3,7 +3,6 @@
  * restarted etcd has forgotten it (trap 14), while a watch goes on.
  *
  * Covers: auth.c login.c */
-#include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"
 

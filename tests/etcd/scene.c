@@ -116,7 +116,7 @@ outcome scene_get(scene *s, const char *key)
 outcome scene_put(scene *s, const char *key, const char *value, int64_t lease)
 {
     rg__txn *txn = rg__txn_create();
-    rg__txn_put(txn, RG__THEN, key, value, lease);
+    rg__txn_put(txn, key, value, lease);
     return scene_txn(s, txn);
 }
 

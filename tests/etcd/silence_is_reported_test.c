@@ -121,7 +121,7 @@ static void refused_writes_are_told(void)
     fake *f = fake_open(s.loop, answer_as_full, &is_full);
     scene_connect(&s, fake_url(f), NULL, NULL);
     rg__txn *put = rg__txn_create();
-    rg__txn_put(put, RG__THEN, "s/x", "1", 0);
+    rg__txn_put(put, "s/x", "1", 0);
     CHECK(rg__etcd_txn(s.etcd, put, outcome_take, &o) != NULL);
     WAIT_FOR(&s, s.downs == 1);
     CHECK(rg__etcd_is_refusing(s.etcd) && !rg__etcd_is_up(s.etcd));

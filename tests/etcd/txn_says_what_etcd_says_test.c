@@ -15,7 +15,7 @@ static void failed_guard_takes_the_else_branch(scene *s)
     CHECK_EQ(o.sendings, 1);
     rg__txn *txn = rg__txn_create();
     rg__txn_if_create(txn, "t/a", 0);
-    rg__txn_put(txn, RG__THEN, "t/a", "two", 0);
+    rg__txn_put(txn, "t/a", "two", 0);
     rg__txn_get(txn, RG__ELSE, "t/a", NULL);
     o = scene_txn(s, txn);
     CHECK_OK(o.st);
@@ -99,7 +99,7 @@ static void a_range_is_unchanged_or_begins_with_its_first_key(scene *s)
     scene_put(s, "r/c", "third", 0);
     scene_put(s, "r/b", "second", 0);
     rg__txn *txn = rg__txn_create();
-    rg__txn_get_first(txn, RG__THEN, "r/", "r0");
+    rg__txn_get_first(txn, "r/", "r0");
     const outcome o = scene_txn(s, txn);
     CHECK_EQ(o.kv_count, 1);
     CHECK_STR(o.value, "second");
@@ -112,7 +112,7 @@ static void a_range_is_unchanged_or_begins_with_its_first_key(scene *s)
     CHECK(!is_unchanged(s, "r/", "r0", o.revision));
     CHECK(is_unchanged(s, "r/", "r/d", o.revision));
     txn = rg__txn_create();
-    rg__txn_get_first(txn, RG__THEN, "r/e", "r0");
+    rg__txn_get_first(txn, "r/e", "r0");
     CHECK_EQ(scene_txn(s, txn).kv_count, 0);
 }
 
@@ -149,7 +149,7 @@ static void delete_takes_a_range(scene *s)
     scene_put(s, "d0", "", 0);
     char *end = rg__prefix_end("d/");
     rg__txn *txn = rg__txn_create();
-    rg__txn_delete(txn, RG__THEN, "d/", end);
+    rg__txn_delete(txn, "d/", end);
     CHECK(scene_txn(s, txn).succeeded);
     CHECK_EQ(scene_get(s, "d/1").kv_count, 0);
     CHECK_EQ(scene_get(s, "d/2").kv_count, 0);
@@ -164,7 +164,7 @@ static void too_many_operations_is_a_definite_no(scene *s)
         rg__txn *txn = rg__txn_create();
         for (int i = 0; i < n; i++) {
             snprintf(key, sizeof key, "many/%d", i);
-            rg__txn_put(txn, RG__THEN, key, "", 0);
+            rg__txn_put(txn, key, "", 0);
         }
         const outcome o = scene_txn(s, txn);
         CHECK_EQ(o.st, n == 128 ? RG_OK : RG_ERR_STORE);

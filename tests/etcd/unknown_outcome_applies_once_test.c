@@ -12,7 +12,7 @@ static rg__txn *guarded(const char *key, int64_t revision, const char *op)
 {
     rg__txn *txn = rg__txn_create();
     rg__txn_if_mod(txn, key, revision);
-    rg__txn_put(txn, RG__THEN, key, op, 0);
+    rg__txn_put(txn, key, op, 0);
     rg__txn_get(txn, RG__ELSE, key, NULL);
     return txn;
 }

@@ -102,7 +102,7 @@ static void begin_txn(owner *o)
     rg__txn *txn = rg__txn_create();
     rg__txn_if_create(txn, "j/meta", 0);
     rg__txn_if_mod(txn, "j/cur", 3);
-    rg__txn_put(txn, RG__THEN, "j/meta", "{}", 7);
+    rg__txn_put(txn, "j/meta", "{}", 7);
     rg__txn_get(txn, RG__ELSE, "j/", "j0");
     if (o->txn == NULL)
         o->txn = rg__etcd_txn(o->etcd, txn, on_txn, o);

@@ -48,7 +48,7 @@ void rg__job_if_value(rg__txn_draft *t, rg__key key, char *text)
 void rg__job_put(rg__txn_draft *t, rg__key key, char *text, int64_t lease)
 {
     char *name = key_of(t, key);
-    rg__txn_put(t->txn, RG__THEN, name, text, lease);
+    rg__txn_put(t->txn, name, text, lease);
     free(name);
     free(text);
 }
@@ -56,7 +56,7 @@ void rg__job_put(rg__txn_draft *t, rg__key key, char *text, int64_t lease)
 void rg__job_delete(rg__txn_draft *t, rg__key key)
 {
     char *name = key_of(t, key);
-    rg__txn_delete(t->txn, RG__THEN, name, NULL);
+    rg__txn_delete(t->txn, name, NULL);
     free(name);
 }
 
@@ -66,7 +66,7 @@ void rg__job_delete_before(rg__txn_draft *t, rg__key_kind kind, uint64_t number)
         return;
     char *from = key_of(t, (rg__key){.kind = kind, .number = 1});
     char *to = key_of(t, (rg__key){.kind = kind, .number = number});
-    rg__txn_delete(t->txn, RG__THEN, to != NULL ? from : NULL, to);
+    rg__txn_delete(t->txn, to != NULL ? from : NULL, to);
     free(from);
     free(to);
 }
@@ -92,7 +92,7 @@ void rg__job_get_few_hosts(rg__txn_draft *t)
     char *hosts = rg__record_keys(t->a->prefix, RG__KEY_HOST);
     char *behind = hosts != NULL ? rg__prefix_end(hosts) : NULL;
     rg__txn_get(t->txn, RG__THEN, behind != NULL ? t->a->prefix : NULL, hosts);
-    rg__txn_get_first(t->txn, RG__THEN, behind != NULL ? hosts : NULL, behind);
+    rg__txn_get_first(t->txn, behind != NULL ? hosts : NULL, behind);
     rg__txn_get(t->txn, RG__THEN, behind, t->a->prefix_end);
     free(hosts);
     free(behind);
@@ -107,9 +107,7 @@ void rg__job_get_all(rg__txn_draft *t)
 
 static void ignore(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    (void)arg;
-    (void)st;
-    (void)reply;
+    (void)arg, (void)st, (void)reply;
 }
 
 rg__etcd_req *rg__job_send(rg__txn_draft *t, rg__txn_fn fn, void *arg,
