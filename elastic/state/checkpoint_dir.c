@@ -15,6 +15,7 @@
 #include "sdk/base/failpoint.h"
 #include "sdk/base/grow.h"
 #include "sdk/base/hash.h"
+#include "sdk/base/put_at.h"
 
 #define CHUNK ((size_t)1 << 20)
 
@@ -34,7 +35,7 @@ void rg__checkpoint_name_of(const rg__checkpoint *c, bool is_part,
     put_name(c->serial, c->id.step, c->op, is_part, text);
 }
 
-/* A name is valid if put_name makes it of the same numbers. */
+/* A name is valid if put_name makes the same one from its numbers. */
 bool rg__checkpoint_name_read(const char *text, rg__checkpoint_name *name)
 {
     char op[RG__CHECKPOINT_OP], again[RG__CHECKPOINT_NAME_MAX];
@@ -115,7 +116,7 @@ static const rg__checkpoint_name *first_sealed(const rg__checkpoint_name *names,
     return NULL;
 }
 
-/* The same words for the same cause, so that they are logged once. */
+/* The same words for the same cause, so that each is logged once. */
 static rg_status fail_write(const char *dir, int cause)
 {
     return rg__fail(RG_ERR_SYSTEM,
@@ -266,20 +267,6 @@ void rg__checkpoint_file_close(rg__checkpoint_file *f)
 
 /* ----------------------------------------------------------------- writing */
 
-static bool put_at(int fd, const void *bytes, size_t n, uint64_t at)
-{
-    for (size_t done = 0; done < n;) {
-        const ssize_t put = pwrite(fd, (const char *)bytes + done, n - done,
-                                   (off_t)(at + done));
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return false;
-        done += (size_t)put;
-    }
-    return true;
-}
-
 static rg_status write_chunks(const rg__checkpoint_writing *w, int fd,
                               uint32_t i, char *room)
 {
@@ -298,7 +285,7 @@ static rg_status write_chunks(const rg__checkpoint_writing *w, int fd,
             return st;
         const char *from = room != NULL ? room : data + at;
         rg__hash_update(&hash, from, n);
-        if (!put_at(fd, from, n, p->offset + at))
+        if (!rg__put_at(fd, from, n, (off_t)(p->offset + at)))
             return fail_write(w->dir, errno);
         rg__failpoint("checkpoint.write", -1, w->checkpoint->id.step,
                       w->checkpoint->id.generation);
@@ -345,7 +332,7 @@ static rg_status open_file(const rg__checkpoint_writing *w, uint32_t file,
     return *fd_p >= 0 ? RG_OK : fail_write(w->dir, errno);
 }
 
-/* Reach the disk, even that of another machine, which reports errors late. */
+/* Sync to the disk, which may be another machine's and report errors late. */
 static rg_status close_file(const rg__checkpoint_writing *w, int fd,
                             rg_status st)
 {
@@ -357,7 +344,8 @@ static rg_status close_file(const rg__checkpoint_writing *w, int fd,
     return st;
 }
 
-/* Not every file system can reserve; if it can, a full one fails in time. */
+/* Not every file system can reserve space; if it can, a full one fails
+ * early. */
 static bool reserve(int fd, uint64_t bytes)
 {
     return fallocate(fd, 0, 0, (off_t)bytes) == 0 ||
@@ -409,9 +397,9 @@ static rg_status check_part(const rg__checkpoint_writing *w)
                     w->dir, strerror(errno));
 }
 
-/* Bytes and hash of a file's pieces, in order, and the hash of those: the end
- * of another host's file, until the head has them. Only that host knows how
- * long its parts of a local buffer are. */
+/* Bytes and hash of each of a file's pieces, in order, and a hash of these:
+ * they stand at the end of another host's file until the head has them. Only
+ * that host knows how long its parts of a local buffer are. */
 typedef struct sums {
     uint64_t *word; /* owned */
     size_t bytes;
@@ -441,7 +429,7 @@ static rg_status put_sums(const rg__checkpoint_writing *w, uint32_t file,
 {
     sums s;
     rg_status st = make_sums(w->checkpoint, file, &s);
-    if (st == RG_OK && !put_at(fd, s.word, s.bytes, s.at))
+    if (st == RG_OK && !rg__put_at(fd, s.word, s.bytes, (off_t)s.at))
         st = fail_write(w->dir, errno);
     free(s.word);
     return st;
@@ -500,7 +488,8 @@ static bool use_sums(rg__checkpoint *c, uint32_t file, const sums *s)
     return rg__checkpoint_bytes_of(c, file) == s->at;
 }
 
-/* Of another host's file, which was durable before that host reported it. */
+/* Take those of another host's file, which was durable before that host
+ * reported it. */
 static rg_status take_sums(const rg__checkpoint_writing *w, uint32_t file)
 {
     rg__checkpoint *c = w->checkpoint;
@@ -545,9 +534,9 @@ rg_status rg__checkpoint_end(const rg__checkpoint_writing *w)
     rg__checkpoint_encode(c, head, trailer);
     st = open_file(w, 0, 0, &fd);
     if (st == RG_OK) {
-        if (!put_at(fd, trailer, sizeof trailer,
-                    c->file_bytes - sizeof trailer) ||
-            !put_at(fd, head, c->head_bytes, 0))
+        if (!rg__put_at(fd, trailer, sizeof trailer,
+                        (off_t)(c->file_bytes - sizeof trailer)) ||
+            !rg__put_at(fd, head, c->head_bytes, 0))
             st = fail_write(w->dir, errno);
         st = close_file(w, fd, st);
     }
@@ -564,7 +553,7 @@ static void remove_file(const char *dir, const char *name)
         unlink(path);
 }
 
-/* The checkpoint that other hosts' data belong to. */
+/* Read the name of the checkpoint that another host's data belong to. */
 static bool read_data_name(const char *text, rg__checkpoint_name *of)
 {
     char name[RG__CHECKPOINT_NAME_MAX];
@@ -587,7 +576,7 @@ static bool has_name(const rg__checkpoint_name *names, size_t count,
     return false;
 }
 
-/* Data that belong to none of these and are not of a later one. */
+/* Remove data that belong to none of these checkpoints, nor to a later one. */
 static void remove_data(const char *dir, uint64_t serial,
                         const rg__checkpoint_name *names, size_t count)
 {

@@ -76,20 +76,3 @@ char *rg__writer_path(const rg__agent_params *params, const char *given)
                                  params->host, given + stem);
     return n < 0 ? NULL : path;
 }
-
-bool rg__writer_put(int file, const char *bytes, size_t n, off_t at)
-{
-    while (n > 0) {
-        const ssize_t put = pwrite(file, bytes, n, at);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put == 0)
-            errno = ENOSPC;
-        if (put <= 0)
-            return false;
-        bytes += put;
-        at += put;
-        n -= (size_t)put;
-    }
-    return true;
-}

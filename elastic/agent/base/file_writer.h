@@ -10,6 +10,7 @@
 
 #include "elastic/agent/base/agent_params.h"
 #include "regroup/regroup.h"
+#include "sdk/base/put_at.h"
 
 /* Runs in the process, which has no descriptors but 0 to 2, the socket and
  * `keep`; its result is the exit code. */
@@ -29,8 +30,5 @@ size_t rg__writer_next(int sock, void *message, size_t room);
  * share the directory, so the host's name stands before the ending, unless it
  * is the only one. malloc'd; NULL: no memory. */
 char *rg__writer_path(const rg__agent_params *params, const char *given);
-
-/* All n bytes, at that place; false: errno says why. */
-bool rg__writer_put(int file, const char *bytes, size_t n, off_t at);
 
 #endif

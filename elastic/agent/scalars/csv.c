@@ -21,7 +21,7 @@ static bool is_ours(int file)
 {
     char head[sizeof HEAD];
     const ssize_t n = pread(file, head, strlen(HEAD), 0);
-    return n == 0 ? rg__writer_put(file, HEAD, strlen(HEAD), 0)
+    return n == 0 ? rg__put_at(file, HEAD, strlen(HEAD), 0)
                   : n == (ssize_t)strlen(HEAD) &&
                         memcmp(head, HEAD, strlen(HEAD)) == 0;
 }

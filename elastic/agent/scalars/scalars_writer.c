@@ -12,7 +12,7 @@
 
 void rg__sink_append(rg__sink *sink, const char *bytes, size_t n)
 {
-    if (sink->file >= 0 && rg__writer_put(sink->file, bytes, n, sink->end)) {
+    if (sink->file >= 0 && rg__put_at(sink->file, bytes, n, sink->end)) {
         sink->end += (off_t)n;
         return;
     }

@@ -38,7 +38,7 @@ int rg__timeline_file(const char *path, bool goes_on)
     if (file >= 0 && goes_on && is_whole(file))
         return file;
     if (file >= 0 && ftruncate(file, 0) == 0 &&
-        rg__writer_put(file, HEAD NONE TAIL, strlen(HEAD NONE TAIL), 0))
+        rg__put_at(file, HEAD NONE TAIL, strlen(HEAD NONE TAIL), 0))
         return file;
     rg__fail(RG_ERR_INVALID, "the timeline %s can't be written: %s", path,
              strerror(errno));
@@ -53,13 +53,13 @@ static bool append(int file, const char *path, char *bytes, size_t n)
 {
     const off_t end = lseek(file, 0, SEEK_END) - (off_t)strlen(TAIL);
     memcpy(bytes + n, TAIL, strlen(TAIL));
-    if (rg__writer_put(file, bytes, n + strlen(TAIL), end))
+    if (rg__put_at(file, bytes, n + strlen(TAIL), end))
         return true;
     rg__log(RG__WARN, "agent",
             "the timeline %s ends before the job, since it can't be written "
             "any more: %s",
             path, strerror(errno));
-    if (!rg__writer_put(file, TAIL, strlen(TAIL), end) ||
+    if (!rg__put_at(file, TAIL, strlen(TAIL), end) ||
         ftruncate(file, end + (off_t)strlen(TAIL)) != 0)
         rg__log(RG__WARN, "agent", "its last line can't be written either: %s",
                 strerror(errno));
