@@ -57,10 +57,8 @@ static const rg__slot_record *find_slot(const rg__host_record *host,
 
 static const rg__proposal_host *find_host(const rg__proposal *p, uint64_t id)
 {
-    for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (p->host[i].id == id)
-            return &p->host[i];
-    return NULL;
+    const int at = rg__proposal_host_index(p, id);
+    return at >= 0 ? &p->host[at] : NULL;
 }
 
 static const char *host_name(const rg__proposal *p, uint64_t id)
@@ -75,7 +73,7 @@ typedef struct look {
     const rg__plan_config *c;
     const rg__proposal *decided; /* NULL: none */
     bool is_changing; /* the next generation is proposed, or has to be */
-    bool is_first;    /* and would be the first in which anything counts */
+    bool is_first;    /* and it would be the first in which anything counts */
     uint64_t now_ns;
     rg__plan_clock *clock;
     rg__plan *plan;
@@ -97,7 +95,7 @@ static bool is_lost(const look *l, uint64_t host)
            rg__shut_out_is(l->clock, host, l->now_ns);
 }
 
-/* It can't take part in a change now, as etcd does not answer it. */
+/* It can't take part in a change now, because etcd does not answer it. */
 static bool has_no_etcd(const look *l, uint64_t host)
 {
     return rg__is_among(host, l->c->no_etcd, l->c->no_etcds);
@@ -172,7 +170,8 @@ static bool have_all_acked(const look *l, const rg__proposal *p)
     return true;
 }
 
-/* A host of a member that has not acked and won't: etcd does not answer it. */
+/* A member's host that has not acked and won't, because etcd does not answer
+ * it. */
 static bool waits_for_no_etcd(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
@@ -268,7 +267,8 @@ static void add_senior(const look *l, rg__member_id m, members *list)
         add(list, id);
 }
 
-/* A host that etcd does not answer would not ack. */
+/* Newcomers of a host that etcd does not answer are left out: it would not
+ * ack. */
 static void add_newcomers(const look *l, members *list)
 {
     for (int i = 0; i < l->s->hosts; i++) {
@@ -339,9 +339,8 @@ static void random_op(char op[33])
 
 static bool add_proposal_host(const look *l, rg__proposal *p, uint64_t id)
 {
-    for (int i = 0; i < p->host_count; i++)
-        if (p->host[i].id == id)
-            return true;
+    if (rg__proposal_host_index(p, id) >= 0)
+        return true;
     void *more =
         realloc(p->host, sizeof *p->host * (size_t)(p->host_count + 1));
     if (more == NULL)
@@ -522,7 +521,8 @@ typedef struct fresh {
     rg__commit_id commit;
 } fresh;
 
-/* The one with the latest of them, if not older than what is published. */
+/* The rank with the latest checkpoint, if that is not older than what is
+ * published. */
 static fresh find_fresh(const look *l, const rg__proposal *p)
 {
     fresh found = {.source = -1, .commit = l->s->saved.commit};
@@ -572,8 +572,8 @@ static int find_source(const look *l, const rg__proposal *p)
     return l->s->begun == 0 ? 0 : find_fresh(l, p).source;
 }
 
-/* Of a commit and the newest checkpoint the later one counts, if a member has
- * it in its memory. */
+/* A checkpoint that a member has in its memory counts instead of the commit, if
+ * it is the later one. */
 static void prefer_checkpoint(const look *l, const rg__proposal *p)
 {
     rg__line *line = &l->plan->line;
@@ -591,8 +591,9 @@ static bool is_death(rg__cause_kind kind)
     return kind == RG__KIND_DEATH || kind == RG__KIND_BROKEN;
 }
 
-/* Worlds in a row that have ended without a later commit, and not with a host:
- * this one's, and so on back to the first that resumed from there. */
+/* Worlds in a row that ended without a later commit, and not because of a host:
+ * this one, and those before it back to the first that resumed from the same
+ * commit. */
 static int count_deaths(const look *l)
 {
     const rg__line *line = &l->plan->line;
@@ -605,8 +606,8 @@ static int count_deaths(const look *l)
     return n;
 }
 
-/* Of the rank that has ended a launch. A rank that was killed has none of its
- * own, if another host knows better. */
+/* The exit code of the rank that ended a launch. That of a killed rank gives
+ * way to what another host knows. */
 static int find_code(const look *l, uint64_t launch)
 {
     int code = 0;
@@ -631,7 +632,7 @@ static void end_if_stuck(const look *l)
     snprintf(plan->cause, sizeof plan->cause, "%s", plan->line.cause);
 }
 
-/* Of the same launch as the world before. */
+/* Of the same launch as the previous world. */
 static bool is_in_place(const look *l, const rg__proposal *p)
 {
     return l->decided != NULL && l->decided->launch == p->launch;
@@ -682,7 +683,7 @@ static bool has_waited(const look *l, uint64_t *since_ns, uint64_t long_ns)
 
 /* ---------------------------------------------- without the decided world */
 
-/* It neither left nor began again under its name. */
+/* The host has neither left nor begun again under its name. */
 static bool may_come_back(const look *l, uint64_t id, const char *name)
 {
     const rg__host_record *record = rg__snapshot_host(l->s, id);
@@ -690,8 +691,8 @@ static bool may_come_back(const look *l, uint64_t id, const char *name)
            !(record != NULL && record->is_gone);
 }
 
-/* It has not acked either: it may be cut off, or without etcd, or shut out, and
- * hold what it held. */
+/* The host has not acked either: it may be cut off, or without etcd, or shut
+ * out, and still hold what it held. */
 static bool may_hold_more(const look *l, uint64_t id, const char *name)
 {
     const bool is_proposed = l->s->cur.phase == RG__GEN_PROPOSED;
@@ -826,8 +827,8 @@ static int count_coming(const look *l, const members *list,
     return n < l->c->max ? n : l->c->max;
 }
 
-/* Members on a living host learn of a lost one from the next proposal, which
- * waits for them here: so they are told. */
+/* Members on a living host would learn of a lost one from the next proposal,
+ * which waits for them here: so they are told now. */
 static rg_status plan_again(const look *l, members *list, const rg__proposal *p)
 {
     if (l->decided != NULL &&
@@ -840,9 +841,9 @@ static rg_status plan_again(const look *l, members *list, const rg__proposal *p)
 
 /* ------------------------------------------------------------------ leaving */
 
-/* No host is left that could go on or come back; a host without slots never
- * could. A host that is alone leaves by itself, unless a notice takes it: then
- * the job is stopped, not done. */
+/* No host is left that can go on or come back; one without slots can do
+ * neither. A host that is alone leaves by itself, unless a notice takes it:
+ * then the job is stopped, not done. */
 static bool do_all_leave(const look *l)
 {
     int leaving = 0, noticed = 0, idle = 0;
@@ -899,7 +900,9 @@ static bool stops(const look *l)
  * at the door, by rank of MPI_COMM_WORLD. */
 
 #define LAUNCHES_IN_VAIN 5
-#define VAIN_NS          (250 * MS_NS) /* before the third; then ever longer */
+#define VAIN_NS                                                                \
+    (250 * MS_NS) /* before the third; then longer and
+                                          longer */
 
 /* The host that had a seat, or ran mpirun, does not have it any more. */
 static bool is_host_dead(const look *l, uint64_t id, const char *name)
@@ -938,7 +941,7 @@ static const rg__host_record *find_breaker(const look *l)
     return found;
 }
 
-/* Of all that hosts say has ended the launch: one loss takes the rest along,
+/* The first cause among all that hosts report: one loss takes the rest along,
  * and each host sees its own part first. */
 static bool find_first_cause(const look *l, char why[RG__CAUSE_MAX],
                              bool *is_excused_p)
@@ -953,8 +956,8 @@ static bool find_first_cause(const look *l, char why[RG__CAUSE_MAX],
 }
 
 /* With ULFM the ranks of a world that has lost others go on in place, if at
- * least --min are left. Not without a host: its loss ends mpirun, and its own
- * wish to leave the launch. */
+ * least --min are left. Not when a host goes: its loss ends mpirun, and its
+ * wish to leave ends the launch. */
 static bool goes_on_in_place(const look *l)
 {
     const rg__proposal *p = l->decided;
@@ -1056,8 +1059,7 @@ static bool is_swept(const look *l)
         const bool is_same = r > 0 && run->seat[r - 1].host == seat->host;
         if (!is_same && rg__snapshot_host(l->s, seat->host) == NULL &&
             !is_host_dead(l, seat->host, seat->name))
-            add_name(names, seat->name,
-                     &n); /* its lease alone may have ended */
+            add_name(names, seat->name, &n); /* only its lease may have ended */
     }
     add_count(names, n - NAMES_MAX);
     return n == 0;
@@ -1087,7 +1089,6 @@ static bool has_seat(const seats *s, uint64_t host, uint32_t slot)
     return false;
 }
 
-/* A rank keeps its seat. */
 static void keep_seats(const look *l, seats *s)
 {
     const rg__mpirun *run = &l->s->mpirun;
@@ -1119,9 +1120,9 @@ static const rg__seat *find_twin(const seats *s, const rg__host_record *host)
     return NULL;
 }
 
-/* A host of an earlier launch keeps its address: mpirun could not tell another
- * one with it apart, which therefore leaves. (Before the first launch it is not
- * known which of them is wrong: generation/leader.c.) */
+/* A host of an earlier launch keeps its address. mpirun could not tell another
+ * host with that address apart, so that one leaves. (Before the first launch it
+ * is not known which of them is wrong: generation/leader.c.) */
 static bool is_refused(const look *l, const seats *s,
                        const rg__host_record *host)
 {
@@ -1393,9 +1394,10 @@ static bool does_world_stand(const look *l, const rg__proposal *p)
     return l->decided != NULL;
 }
 
-/* Something unknown holds up hosts that have not acked for so long: the next
- * look leaves them out, if there are others. Members may compute for long
- * before they leave for what is announced; newcomers do nothing else. */
+/* Hosts that have not acked for so long are held up by something unknown:
+ * the next look leaves them out, if there are others. Members may compute
+ * for long before they leave for an announced change; newcomers have nothing
+ * else to do. */
 static void mind_the_late(const look *l, const rg__proposal *p)
 {
     if (l->clock->proposed != p->generation) {
@@ -1423,7 +1425,7 @@ static void shut_out_no_etcd(const look *l, const rg__proposal *p)
             rg__shut_out_add(l->clock, p->host[i].id, l->now_ns);
 }
 
-/* A shut-out ends without an event. */
+/* No event marks the end of a shut-out. */
 static void look_at_its_end(const look *l)
 {
     for (int i = 0; i < l->clock->shut_outs; i++) {
@@ -1472,8 +1474,8 @@ static bool is_in_later_world(const rg__snapshot *s, int g, uint64_t host)
     return false;
 }
 
-/* Of worlds whose hosts may hold parts, also those that have no record and no
- * place any more. */
+/* Hosts of all worlds that may hold parts, including hosts that have no record
+ * and no place any more. */
 static int count_holders_away(const look *l, char names[RG__CAUSE_MAX])
 {
     const rg__snapshot *s = l->s;
@@ -1500,8 +1502,9 @@ static bool is_anybody_away(const look *l, char names[RG__CAUSE_MAX])
     return n > 0;
 }
 
-/* Older than what may have been committed: no commit, so an end or a
- * checkpoint, or one before that which the world began with. */
+/* Would the decision be older than what may have been committed? It has no
+ * commit (the job ends, or a checkpoint counts), or one before the commit that
+ * the world began with. */
 static bool does_go_back(const look *l)
 {
     const rg__line *line = &l->plan->line;
@@ -1509,8 +1512,8 @@ static bool does_go_back(const look *l)
            rg__resume_goes_back(l->s, line);
 }
 
-/* What is whole without them costs some steps; without anything whole they are
- * waited for as the world is. */
+/* If something is whole without them, going on costs some steps; if nothing is,
+ * they are waited for as long as for the world. */
 static uint64_t wait_for_parts(const look *l)
 {
     const bool is_all_lost = l->plan->kind == RG__PLAN_STATE_LOST;
@@ -1568,9 +1571,9 @@ static rg_status plan_proposed(const look *l, members *list)
     return RG_OK;
 }
 
-/* A world that was decided is the only one. Its hosts leave for good when their
- * ranks have ended well; any other end of theirs is the job's, if they can say
- * so. */
+/* A decided world is the only one. Its hosts leave for good when their ranks
+ * have ended well; if they end in any other way and can say so, the job
+ * ends. */
 static rg_status plan_static(const look *l)
 {
     int left = 0, here = 0;
@@ -1587,8 +1590,8 @@ static rg_status plan_static(const look *l)
     return RG_OK;
 }
 
-/* It is over by what ranks have said, and a host of it turns out to be lost, or
- * its MPI to have been killed: then no rank's death counts as its own. */
+/* By what ranks said the launch is over, but a host of it turns out to be lost,
+ * or its MPI killed: then no rank is to blame for its death. */
 static bool is_to_be_excused(const look *l, char why[RG__CAUSE_MAX])
 {
     const rg__mpirun *run = &l->s->mpirun;

@@ -41,7 +41,7 @@ static bool is_host_of(const rg__proposal *p, int i, const rg__proposal *base,
            strcmp(one->address.text, other->address.text) == 0;
 }
 
-/* One of the two lists of a proposal. */
+/* A list of a proposal: its members, or its hosts. */
 typedef struct listing {
     json_t *(*json)(const rg__proposal *p, int i);
     bool (*is_same)(const rg__proposal *p, int i, const rg__proposal *base,
@@ -127,7 +127,7 @@ const rg__proposal *rg__proposal_base(const rg__snapshot *snap,
     return news <= p->size / 4 ? base : NULL;
 }
 
-/* n or -n of the base's, from *at on; false: it has fewer. */
+/* Read n or -n: a run of the base's list from *at on; false: it has fewer. */
 static bool read_run(const json_t *j, int base_n, int *at, int *kept_p)
 {
     const json_int_t n = json_integer_value(j);
@@ -295,5 +295,13 @@ int rg__proposal_rank(const rg__proposal *p, rg__member_id id)
     for (int r = 0; p != NULL && r < p->size; r++)
         if (rg__same_member(p->member[r], id))
             return r;
+    return -1;
+}
+
+int rg__proposal_host_index(const rg__proposal *p, uint64_t host)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (p->host[i].id == host)
+            return i;
     return -1;
 }

@@ -94,8 +94,8 @@ typedef struct rg__host_record {
     rg__address address; /* of the host */
     uint32_t port;       /* of the agent, for other agents: UDP and TCP */
     bool is_draining;    /* its workers are to leave */
-    int notice_ms;       /* it drains by a notice, and waits so long for others
-                            that have one; 0: not by a notice */
+    int notice_ms;       /* it drains because of a notice, and waits so long
+                            for others with one; 0: no notice */
     bool is_gone;        /* it has left: its lease is not waited for */
     bool has_etcd;       /* the job's private etcd, which ends with it */
     int open;            /* slots that are not given up */
@@ -196,7 +196,7 @@ typedef struct rg__reason {
                                                   connection that broke; "" */
 } rg__reason;
 
-/* Of the shards of a commit, those with these numbers. */
+/* Some of the shards of a commit, by their numbers. */
 typedef struct rg__shards {
     uint32_t *index; /* ascending; owned */
     int count;
@@ -233,7 +233,8 @@ typedef struct rg__fetch_plan {
     rg__shards shards;
 } rg__fetch_plan;
 
-/* Of all decisions of the job up to one: their records do not stay. */
+/* Totals over all decisions of the job up to one, since their records do not
+ * stay. */
 typedef struct rg__total {
     uint64_t changes[RG__KINDS], steps_lost;
     uint64_t lost_unknown; /* changes whose loss is not known */
@@ -259,7 +260,7 @@ typedef struct rg__line {
 
 typedef struct rg__end {
     bool is_set;
-    bool is_asked; /* an operator has said so: nothing has failed */
+    bool is_asked; /* an operator asked for it: nothing has failed */
     int code;
     char why[RG__TEXT_MAX];
 } rg__end;
@@ -365,14 +366,14 @@ void rg__snapshot_free(rg__snapshot *snap);
 bool rg__snapshot_add_ack(rg__snapshot *snap, rg__ack *ack);
 
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);
-/* Another incarnation than this one bears the name now. */
+/* Another incarnation has the name now. */
 bool rg__snapshot_is_other(const rg__snapshot *snap, const char *name,
                            uint64_t id);
-/* With a code, which is not a request to drain. */
+/* It was told to leave with a code, which is not a request to drain. */
 bool rg__snapshot_is_told_to_leave(const rg__snapshot *snap, const char *host);
 const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
                                      uint64_t generation);
-/* Of that incarnation; NULL: it has not acked. */
+/* The ack of that incarnation; NULL: it has not acked. */
 const rg__ack *rg__snapshot_ack(const rg__snapshot *snap, uint64_t generation,
                                 uint64_t host);
 const rg__line *rg__snapshot_line(const rg__snapshot *snap,
@@ -397,24 +398,27 @@ char *rg__cur_text(const rg__cur *cur);
 /* As the difference to a base, which must be there wherever this is read; NULL:
  * all of it. */
 char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base);
-/* And back, beside the base in the snapshot; the generation is the caller's.
- * false: it is not ours. */
+/* Back from text, with the base in the snapshot; the caller knows the
+ * generation. false: not in our form. */
 bool rg__proposal_parse(const char *text, size_t bytes,
                         const rg__snapshot *snap, rg__proposal *p);
 /* Its rank, -1: it has none; p may be NULL. */
 int rg__proposal_rank(const rg__proposal *p, rg__member_id id);
+/* Where a host stands in its list, -1: nowhere; p may be NULL. */
+int rg__proposal_host_index(const rg__proposal *p, uint64_t host);
 /* A base that makes it much shorter; NULL: none, or it is short already. */
 const rg__proposal *rg__proposal_base(const rg__snapshot *snap,
                                       const rg__proposal *p);
 char *rg__mpirun_text(const rg__mpirun *run);
 char *rg__reason_text(const rg__reason *r);
 char *rg__ack_text(const rg__ack *ack);
-/* And back; the generation is the caller's. false: it is not ours. */
+/* Back from text; the caller knows the generation. false: not in our form. */
 bool rg__ack_parse(const char *text, size_t bytes, rg__ack *ack);
 char *rg__line_text(const rg__line *line);
-/* Its totals, behind the newest decision in the snapshot. */
+/* Fill in its totals, which follow those of the newest decision in the
+ * snapshot. */
 void rg__line_count(rg__line *line, const rg__snapshot *snap);
-/* Of the newest decision; zero before the first. */
+/* The totals of the newest decision; zero before the first. */
 rg__total rg__snapshot_total(const rg__snapshot *snap);
 uint64_t rg__total_changes(const rg__total *total); /* of all kinds */
 char *rg__begun_text(uint64_t generation);
@@ -427,7 +431,7 @@ char *rg__leader_text(const rg__proposal_host *leader);
 char *rg__drain_text(const rg__drain *drain);
 char *rg__size_text(const rg__size *size);
 
-/* One that is withdrawn is in no snapshot. */
+/* A withdrawn suspicion is in no snapshot. */
 char *rg__suspicion_text(bool is_withdrawn);
 
 /* Every key of a job behind its prefix: kind, what the key begins with, what
@@ -472,11 +476,11 @@ typedef struct rg__key {
 /* RG__KEY(CUR), RG__KEY(GEN, generation), RG__KEY(HOST, 0, name) */
 #define RG__KEY(kind, ...) ((rg__key){RG__KEY_##kind, __VA_ARGS__})
 
-/* What is said, and on record only later: a proposal, a host's record in place
- * of the one that is there, or a reason. false: it is not ours. */
+/* Add what was received and is on record only later: a proposal, a host's
+ * record in place of the present one, or a reason. false: not in our form. */
 bool rg__snapshot_lay(rg__snapshot *snap, rg__key key, const char *text);
 
-/* Malloc'd, as is what all keys of that kind begin with. */
+/* The key, and the beginning of all keys of its kind; both malloc'd. */
 char *rg__record_key(const char *prefix, rg__key key);
 char *rg__record_keys(const char *prefix, rg__key_kind kind);
 /* The text after the prefix, as a key; its name is borrowed from there.

@@ -34,7 +34,8 @@ bool rg__resume_is_later(rg__commit_id a, rg__commit_id b)
  * commit, to the one that made the resume commit of that, and so on; of each,
  * the commits up to the one that was resumed from. */
 
-/* Of the generation that made the commit it resumed from; NULL: not kept. */
+/* The line of the generation that made the commit it resumed from; NULL: not
+ * kept. */
 static const rg__line *parent_of(const rg__snapshot *s, const rg__line *line)
 {
     for (const rg__line *old = line; old > s->line;)
@@ -234,14 +235,6 @@ static void find_resume(look *best, rg__commit_id most)
     }
 }
 
-static bool is_of_world(const rg__proposal *world, uint64_t host)
-{
-    for (int i = 0; world != NULL && i < world->host_count; i++)
-        if (world->host[i].id == host)
-            return true;
-    return false;
-}
-
 static rg__commit_id newest_whole(const look *l, const rg__ack *ack)
 {
     rg__commit_id newest = {0, 0};
@@ -263,7 +256,8 @@ static rg__commit_id find_reported(const look *l)
     for (int i = 0; i < l->sources; i++) {
         const rg__ack *ack = l->source[i].ack;
         const rg__commit_id newest = newest_whole(l, ack);
-        if (is_of_world(world, ack->id) && rg__resume_is_later(most, newest))
+        if (rg__proposal_host_index(world, ack->id) >= 0 &&
+            rg__resume_is_later(most, newest))
             most = newest;
     }
     const rg__commit_id least =
@@ -280,8 +274,8 @@ static int count_lacking(const look *l, const rg__proposal *p)
     return n;
 }
 
-/* The steps are done again that no rank has reported, if that saves a fetch:
- * several, where commits are rarer than steps. */
+/* Go back over steps that no rank has reported if that saves a fetch; there are
+ * several such steps if commits are rarer than steps. */
 static void repeat_steps(look *l, const rg__proposal *p, uint64_t most)
 {
     look before = *l;
@@ -319,7 +313,8 @@ static rg__fetch_plan *add_copy(rg__line *line, uint64_t to, const source *from)
 }
 
 /* The host that sends a part to that one: a host that sends to it anyway, else
- * the next holder behind `after`, in a circle. One has it: all is there. */
+ * the next holder behind `after`, in a circle. There is one, since all parts
+ * are there. */
 static int choose_holder(const look *l, rg__line *line, uint64_t to,
                          uint32_t part, int after)
 {

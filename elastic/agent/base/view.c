@@ -27,21 +27,13 @@ const rg__line *rg__view_line(const rg__agent *a)
     return a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
 }
 
-int rg__view_host_index(const rg__proposal *p, uint64_t host)
-{
-    for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (p->host[i].id == host)
-            return i;
-    return -1;
-}
-
 const rg__proposal_host *rg__view_host_of(const rg__agent *a,
                                           uint64_t generation, int rank)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
     if (p == NULL || rank < 0 || rank >= p->size)
         return NULL;
-    const int at = rg__view_host_index(p, p->member[rank].host);
+    const int at = rg__proposal_host_index(p, p->member[rank].host);
     return at >= 0 ? &p->host[at] : NULL;
 }
 
@@ -68,8 +60,8 @@ bool rg__view_has_members(const rg__agent *a)
 
 bool rg__view_has_host(const rg__agent *a, uint64_t host)
 {
-    return rg__view_host_index(rg__view_decided(a), host) >= 0 ||
-           rg__view_host_index(rg__view_newest(a), host) >= 0;
+    return rg__proposal_host_index(rg__view_decided(a), host) >= 0 ||
+           rg__proposal_host_index(rg__view_newest(a), host) >= 0;
 }
 
 bool rg__view_is_only_announced(const rg__agent *a, uint64_t generation)

@@ -14,8 +14,6 @@ const rg__proposal *rg__view_proposed(const rg__agent *a);
 /* The newest decision, else NULL. */
 const rg__line *rg__view_line(const rg__agent *a);
 
-/* Where that host stands in the proposal's list, -1: nowhere; p may be NULL. */
-int rg__view_host_index(const rg__proposal *p, uint64_t host);
 /* The host of that rank of a generation, NULL: there is no such rank. */
 const rg__proposal_host *rg__view_host_of(const rg__agent *a,
                                           uint64_t generation, int rank);

@@ -116,7 +116,7 @@ static void order_sealing(rg__saver *v)
 
 static bool is_in_world(const rg__agent *a)
 {
-    return rg__view_host_index(rg__view_decided(a), a->id) >= 0 ||
+    return rg__proposal_host_index(rg__view_decided(a), a->id) >= 0 ||
            a->departure.is_draining; /* it left in order, at a commit */
 }
 

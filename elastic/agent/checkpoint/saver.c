@@ -229,8 +229,7 @@ static void on_word(rg__saver *v, const rg__writer_word *word)
 static void on_writer_socket(void *arg, int fd, uint32_t events)
 {
     rg__writer_word m;
-    (void)fd;
-    (void)events;
+    (void)fd, (void)events;
     rg__saver *v = arg;
     while (v->sock >= 0) {
         size_t n = 0;

@@ -88,7 +88,7 @@ static bool is_gone(const rg__saver *v, uint64_t host)
 {
     const rg__proposal *p = rg__snapshot_decided(&v->a->view);
     return p != NULL && p->generation > v->word.commit.generation &&
-           rg__view_host_index(p, host) < 0;
+           rg__proposal_host_index(p, host) < 0;
 }
 
 /* false: it has not written its own, or never will. */
@@ -127,8 +127,7 @@ static void gather(rg__saver *v)
 static void on_answered(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__saver *v = arg;
-    (void)st;
-    (void)reply;
+    (void)st, (void)reply;
     v->answering = NULL;
     if (v->phase == SAVER_PUBLISHING)
         v->phase = SAVER_SEALING;
@@ -196,7 +195,7 @@ static bool is_for_us(const rg__saver *v, const rg__order *o)
 {
     return o->mod_revision != 0 && o->op[0] != '\0' && o->host != v->a->id &&
            strcmp(o->op, v->share.op) != 0 &&
-           rg__view_host_index(world_of(v, o->commit), v->a->id) >= 0;
+           rg__proposal_host_index(world_of(v, o->commit), v->a->id) >= 0;
 }
 
 static bool is_holding(const rg__saver *v, const rg__order *o)

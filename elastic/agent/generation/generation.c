@@ -156,7 +156,7 @@ static rg_status prepare_members(rg__agent *a, const rg__proposal *p)
                        .announced = p->is_announced,
                        .size = p->size,
                        .local_size = local_size,
-                       .host_index = rg__view_host_index(p, a->id),
+                       .host_index = rg__proposal_host_index(p, a->id),
                        .host_count = p->host_count,
                        .control_bytes =
                            rg__shm_control_bytes(local_size, RG__SETS_MAX)};
@@ -460,7 +460,8 @@ void rg__generation_mind_record(rg__agent *a)
         rg__wait_end(a, RG__WAIT_BEGUN, 0);
         return;
     }
-    const char *host = p->host[rg__view_host_index(p, p->member[0].host)].name;
+    const char *host =
+        p->host[rg__proposal_host_index(p, p->member[0].host)].name;
     const bool is_ours = p->member[0].host == a->id;
     if (a->generation->unrecorded_ns == 0 || !rg__etcd_is_up(a->etcd))
         a->generation->unrecorded_ns = now;

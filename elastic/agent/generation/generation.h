@@ -54,7 +54,6 @@ void rg__leader_look(void *agent_arg);
 /* As the leader: say to all hosts what is to be proposed. false: it has to be
  * on record first. */
 bool rg__offer_make(rg__agent *a, const rg__proposal *p);
-/* An offer from another host. */
 void rg__offer_hear(rg__agent *a, uint64_t host, uint64_t generation,
                     const char *text, size_t bytes);
 void rg__offer_drop(rg__agent *a);
@@ -92,7 +91,6 @@ void rg__death_hear(rg__agent *a, uint64_t host, uint64_t generation,
                     const char *text, size_t bytes);
 
 /* ack.c */
-/* This host acks the proposal. */
 void rg__ack_say(rg__agent *a, const rg__ack *ack);
 void rg__ack_repeat(rg__agent *a); /* with every beat */
 /* That of a host, by incarnation. */

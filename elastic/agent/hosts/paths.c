@@ -322,11 +322,7 @@ struct rg__paths {
 
 static bool is_of_world(const rg__agent *a, uint64_t host)
 {
-    const rg__proposal *world = rg__view_decided(a);
-    for (int i = 0; world != NULL && i < world->host_count; i++)
-        if (world->host[i].id == host)
-            return true;
-    return false;
+    return rg__proposal_host_index(rg__view_decided(a), host) >= 0;
 }
 
 static bool is_inside(const rg__agent *a)

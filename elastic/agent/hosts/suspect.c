@@ -216,9 +216,9 @@ static bool is_training(const rg__agent *a)
 {
     const rg__proposal *decided = rg__view_decided(a);
     const uint64_t now = a->view.cur.generation;
-    const bool have_left = a->view.cur.phase == RG__GEN_PROPOSED &&
-                           a->acking >= now &&
-                           rg__view_host_index(rg__view_newest(a), a->id) >= 0;
+    const bool have_left =
+        a->view.cur.phase == RG__GEN_PROPOSED && a->acking >= now &&
+        rg__proposal_host_index(rg__view_newest(a), a->id) >= 0;
     return decided != NULL && a->aborted < decided->generation &&
            decided->launch == a->view.mpirun.number &&
            !a->view.mpirun.is_over && !have_left;

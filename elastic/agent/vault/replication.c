@@ -106,7 +106,8 @@ static uint32_t replicas_of(const rg__agent *a)
 /* How many hosts behind `from` in the circle `to` stands. */
 static int steps_behind(const rg__proposal *p, uint64_t from, uint64_t to)
 {
-    const int i = rg__view_host_index(p, from), k = rg__view_host_index(p, to);
+    const int i = rg__proposal_host_index(p, from),
+              k = rg__proposal_host_index(p, to);
     return i < 0 || k < 0 ? 0 : (k - i + p->host_count) % p->host_count;
 }
 
@@ -286,7 +287,7 @@ void rg__replication_begin(rg__agent *a, const rg__proposal *p)
     rg__replication *c = a->replication;
     stop(c);
     end_incoming(c, p->generation, 0);
-    if (!rg__vault_has_shards(a) || rg__view_host_index(p, a->id) < 0)
+    if (!rg__vault_has_shards(a) || rg__proposal_host_index(p, a->id) < 0)
         return;
     c->generation = p->generation;
     if (!list_world(c, p) || check_room(a, p) != RG_OK) {

@@ -8,7 +8,6 @@
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/tell.h"
-#include "elastic/agent/base/view.h"
 #include "elastic/agent/supervisor/fdstore.h"
 #include "elastic/agent/supervisor/fdrecord.h"
 
