@@ -23,6 +23,13 @@ typedef struct rg__descriptor {
 
 _Static_assert(sizeof(rg__descriptor) == 40, "no gaps");
 
+/* Mix a word into a tag that members compare. */
+static inline uint64_t rg__tag_mix(uint64_t tag, uint64_t word)
+{
+    tag = (tag ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return tag ^ tag >> 29;
+}
+
 /* OK if all n members of the set posted the same, else ERR_MISMATCH with a
  * sentence that names the ranks. Descriptors are `stride` bytes apart. If some
  * members have joined, *joined is written, and RG__COLL_AGAIN is possible. */

@@ -9,7 +9,8 @@
 #include "sdk/base/inner.h"
 #include "sdk/transport/transport.h"
 
-#define RG__SOURCES_MAX 64
+#define RG__SOURCES_MAX  64
+#define RG__REDUCE_BLOCK ((size_t)16 << 10) /* fits the cache; 4 was slower */
 
 /* out[i] = a[i] op b[i]; out may be a or b. AVG only adds. */
 RG_INNER void rg__reduce(rg_type type, rg_op op, void *out, const void *a,

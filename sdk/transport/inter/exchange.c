@@ -257,14 +257,14 @@ void rg__exchange_begin(rg__native *c)
     e->arrived = 0;
 }
 
-bool rg__exchange_is_free(const rg__native *c)
+bool rg__exchange_lets_begin(const rg__native *c, bool *may_begin)
 {
     const rg__exchange *e = &c->inter->exchange;
-    for (int r = 0; r < e->rounds; r++)
+    for (int r = 0; !*may_begin && r < e->rounds; r++)
         while (e->to[r]->is_sending)
             if (rg__link_flush(e->to[r], e->store) == 0)
                 return false;
-    return true;
+    return *may_begin = true;
 }
 
 static void go_rounds(rg__native *c)
@@ -289,8 +289,10 @@ rg_status rg__exchange_go_on(rg__native *c)
 {
     rg__exchange *e = &c->inter->exchange;
     if (e->blocks == 0) {
-        const rg_status st =
-            rg__exchange_is_free(c) ? make_block(c) : RG_IN_PROGRESS;
+        bool may_begin = false;
+        const rg_status st = rg__exchange_lets_begin(c, &may_begin)
+                                 ? make_block(c)
+                                 : RG_IN_PROGRESS;
         if (st != RG_OK)
             return st;
     }

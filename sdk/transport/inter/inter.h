@@ -109,8 +109,8 @@ void rg__exchange_begin(rg__native *c);
 /* Continue the exchange; OK: all blocks are here. */
 rg_status rg__exchange_go_on(rg__native *c);
 /* Has everything in the store been sent? A frame of an operation that differed
- * may still be on its way. */
-bool rg__exchange_is_free(const rg__native *c);
+ * may still be on its way. From then on *may_begin is true. */
+bool rg__exchange_lets_begin(const rg__native *c, bool *may_begin);
 /* The next frame on a link, without those of operations that differed. */
 const rg__frame *rg__exchange_head(rg__native *c, rg__link *link);
 /* Are data added up on their way? Then my host's are the sum of all. */

@@ -112,14 +112,6 @@ static bool receive_some(rg__native *c, rg__pair *p)
 
 /* ------------------------------------------------------------------- a turn */
 
-static bool may_begin(rg__native *c)
-{
-    struct rg__pairs *x = c->inter->pairs;
-    if (!x->may_begin)
-        x->may_begin = rg__exchange_is_free(c);
-    return x->may_begin;
-}
-
 static bool move_window(rg__native *c)
 {
     struct rg__pairs *x = c->inter->pairs;
@@ -148,7 +140,7 @@ void rg__pairs_end(rg__native *c)
 void rg__pairs_turn(rg__native *c)
 {
     struct rg__pairs *x = c->inter->pairs;
-    if (!may_begin(c))
+    if (!rg__exchange_lets_begin(c, &x->may_begin))
         return;
     for (x->moved = 0; x->moved < RG__WORK_BYTES && move_window(c);)
         while (x->first < x->count && is_done(&x->pair[x->first]))

@@ -18,7 +18,6 @@
 #include "sdk/base/least.h"
 #include "sdk/transport/reduce.h"
 
-#define BLOCK_BYTES ((size_t)16 << 10)
 #define PIECES_MOST 16 /* of STAGE_BYTES, in a step */
 
 static bool is_rail(const rg__native *c)
@@ -26,10 +25,10 @@ static bool is_rail(const rg__native *c)
     return c->inter->pipeline.next != NULL;
 }
 
-static bool rails_posted(const rg__native *c, rg__flag which, uint32_t step)
+static bool rails_posted(const rg__native *c, uint32_t step)
 {
     for (int k = 0; k < c->inter->topology.rails; k++)
-        if (!rg__shm_posted(c, k, which, step))
+        if (!rg__shm_posted(c, k, FLAG_OUT, step))
             return false;
     return true;
 }
@@ -123,7 +122,7 @@ static void add_up(const rg__native *c, uint32_t step, size_t at, size_t bytes,
 static void reduce_block(const rg__native *c, uint32_t step, size_t at,
                          size_t bytes)
 {
-    _Alignas(64) char apart[BLOCK_BYTES];
+    _Alignas(64) char apart[RG__REDUCE_BLOCK];
     char *sum = rg__step_data(c, c->rank, step) + at;
     add_up(c, step, at, bytes, c->n > 2 ? apart : sum);
     if (c->n > 2)
@@ -136,9 +135,9 @@ static void reduce_slice(rg__native *c)
     size_t begin, end;
     rg__step_slice(c, step, c->rank, &begin, &end);
     const size_t now = rg__least(end - begin - c->at, RG__WORK_BYTES);
-    for (size_t at = 0; at < now; at += BLOCK_BYTES)
+    for (size_t at = 0; at < now; at += RG__REDUCE_BLOCK)
         reduce_block(c, step, begin + c->at + at,
-                     rg__least(now - at, BLOCK_BYTES));
+                     rg__least(now - at, RG__REDUCE_BLOCK));
     c->at += now;
     c->base.moves++;
     if (c->at < end - begin)
@@ -188,7 +187,7 @@ static rg_status pipeline_sum(rg__native *c)
     if (st != RG_OK)
         return st;
     rg__ring_turn(c);
-    if (rails_posted(c, FLAG_OUT, c->done + 1)) {
+    if (rails_posted(c, c->done + 1)) {
         if (c->coll.kind == RG__ALLREDUCE || c->root == c->rank)
             copy_slices_out(c);
         return finish_done(c);
@@ -266,7 +265,7 @@ static rg_status pipeline_broadcast(rg__native *c)
         copy_all_in(c, c->coll.recv);
     if (c->root >= 0)
         return copy_from_root(c);
-    if (!rails_posted(c, FLAG_OUT, c->done + 1))
+    if (!rails_posted(c, c->done + 1))
         return RG_IN_PROGRESS;
     copy_slices_out(c);
     return finish_done(c);
@@ -330,7 +329,7 @@ static bool gather_host(rg__native *c)
 static rg_status pipeline_allgather(rg__native *c)
 {
     rg__ring_turn(c);
-    if (rails_posted(c, FLAG_OUT, c->done + 1))
+    if (rails_posted(c, c->done + 1))
         return c->inter->pipeline.is_zero_copy || gather_host(c)
                    ? finish_done(c)
                    : RG_IN_PROGRESS;

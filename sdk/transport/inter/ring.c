@@ -181,7 +181,6 @@ static void take_part(rg__native *c, uint32_t step, const piece *in)
         finish(c, in);
 }
 
-/* Read more of a frame. */
 static bool read_part(rg__native *c, const rg__frame *head)
 {
     rg__pipeline *x = &c->inter->pipeline;
@@ -251,18 +250,10 @@ static void show(const rg__native *c, uint32_t step)
              rg__step_data(c, c->rank, step) + begin, end - begin);
 }
 
-static bool may_begin(rg__native *c)
-{
-    rg__pipeline *x = &c->inter->pipeline;
-    if (!x->may_begin)
-        x->may_begin = rg__exchange_is_free(c);
-    return x->may_begin;
-}
-
 void rg__ring_turn(rg__native *c)
 {
     rg__pipeline *x = &c->inter->pipeline;
-    if (x->next == NULL || !may_begin(c))
+    if (x->next == NULL || !rg__exchange_lets_begin(c, &x->may_begin))
         return;
     bool has_moved = true;
     for (x->moved = 0; has_moved && x->moved < RG__WORK_BYTES;) {

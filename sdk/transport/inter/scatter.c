@@ -39,11 +39,6 @@ static const rg__topology *topology(const rg__native *c)
     return &c->inter->topology;
 }
 
-static size_t element(const rg__native *c)
-{
-    return rg_type_size(c->user.type);
-}
-
 /* -------------------------------------------------------------------- slots */
 
 static char *slot(const rg__native *c, uint32_t chunk, int i)
@@ -96,9 +91,10 @@ static bool is_sent_as_it_is(const rg__native *c, int host)
 static const char *sent_at(const rg__native *c, uint32_t chunk, int host, int k)
 {
     const int r = rg__topology_member(topology(c), host, k);
-    return is_sent_as_it_is(c, host) ? (const char *)c->user.send +
-                                           chunk_begin(c, chunk, r) * element(c)
-                                     : sum_slot(c, chunk, host, k);
+    return is_sent_as_it_is(c, host)
+               ? (const char *)c->user.send +
+                     chunk_begin(c, chunk, r) * rg__element(c)
+               : sum_slot(c, chunk, host, k);
 }
 
 static void sum_alone(rg__native *c, int host, int k)
@@ -106,7 +102,7 @@ static void sum_alone(rg__native *c, int host, int k)
     const uint32_t chunk = c->schedule->scatter->summed;
     const int r = rg__topology_member(topology(c), host, k);
     const void *src =
-        (const char *)c->user.send + chunk_begin(c, chunk, r) * element(c);
+        (const char *)c->user.send + chunk_begin(c, chunk, r) * rg__element(c);
     if (is_sent_as_it_is(c, host))
         return;
     rg__combine(&c->user, sum_slot(c, chunk, host, k), &src, 1,
@@ -172,13 +168,14 @@ static rg_status pair_with_host(rg__native *c, uint32_t chunk, int host)
     const int n = rg__topology_size(s, host);
     rg__pair in = {.member = rg__topology_member(s, host, c->rank % n),
                    .in = arrival_slot(c, chunk, host),
-                   .in_bytes = chunk_count(c, chunk, c->set_rank) * element(c)};
+                   .in_bytes =
+                       chunk_count(c, chunk, c->set_rank) * rg__element(c)};
     rg_status st = c->rank < n ? RG_OK : rg__pairs_add(c, &in);
     for (int k = c->rank; k < n && st == RG_OK; k += c->n) {
         rg__pair p = k == c->rank ? in : (rg__pair){0};
         p.member = rg__topology_member(s, host, k);
         p.out = sent_at(c, chunk, host, k);
-        p.out_bytes = chunk_count(c, chunk, p.member) * element(c);
+        p.out_bytes = chunk_count(c, chunk, p.member) * rg__element(c);
         st = rg__pairs_add(c, &p);
     }
     return st;
@@ -207,7 +204,7 @@ static const char *addend(const rg__native *c, int host)
     const rg__scatter *x = c->schedule->scatter;
     return (host == topology(c)->host ? sum_slot(c, x->added, host, c->rank)
                                       : arrival_slot(c, x->added, host)) +
-           x->added_at * element(c);
+           x->added_at * rg__element(c);
 }
 
 static void add_piece(rg__native *c)
@@ -217,10 +214,10 @@ static void add_piece(rg__native *c)
     const int hosts = topology(c)->hosts;
     const uint64_t count = chunk_count(c, x->added, c->set_rank);
     const uint64_t now =
-        rg__least(count - x->added_at, RG__WORK_BYTES / 4 / element(c));
+        rg__least(count - x->added_at, RG__WORK_BYTES / 4 / rg__element(c));
     const uint64_t at = chunk_begin(c, x->added, c->set_rank) -
                         x->begin[c->set_rank] + x->added_at;
-    char *to = (char *)o->recv + at * element(c);
+    char *to = (char *)o->recv + at * rg__element(c);
     if (now > 0) {
         rg__reduce(o->type, o->op, to, addend(c, 0), addend(c, 1), (size_t)now);
         for (int h = 2; h < hosts; h++)
@@ -293,9 +290,9 @@ static rg_status begin(rg__native *c)
     const uint64_t bytes = share < LEAST_BYTES  ? LEAST_BYTES
                            : share > MOST_BYTES ? MOST_BYTES
                                                 : share;
-    x->most = rg__least(bytes / element(c), longest);
+    x->most = rg__least(bytes / rg__element(c), longest);
     x->slot_bytes =
-        (size_t)(x->most * element(c) + RG__LINE - 1) / RG__LINE * RG__LINE;
+        (size_t)(x->most * rg__element(c) + RG__LINE - 1) / RG__LINE * RG__LINE;
     x->chunks = (uint32_t)((longest + x->most - 1) / x->most);
     x->summed = x->sent = x->received = x->added = 0;
     x->host = x->first = 0;

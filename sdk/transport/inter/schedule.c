@@ -34,11 +34,6 @@ bool rg__schedule_has(rg__kind kind)
            rg__pairwise_has(kind);
 }
 
-static size_t element(const rg__native *c)
-{
-    return rg_type_size(c->user.type);
-}
-
 rg_status rg__schedule_room(rg__native *c, uint64_t bytes)
 {
     struct rg__schedule *x = c->schedule;
@@ -137,7 +132,7 @@ static void find_longest(rg__native *c)
 {
     c->schedule->longest = 0;
     for (int m = 0; m < c->set_n; m++) {
-        const uint64_t bytes = stream_at(c, m, m) * element(c);
+        const uint64_t bytes = stream_at(c, m, m) * rg__element(c);
         if (bytes > c->schedule->longest)
             c->schedule->longest = bytes;
     }
@@ -175,14 +170,13 @@ static uint64_t all_count(const rg__native *c)
                : c->user.count;
 }
 
-static rg__coll reduction(const rg__native *c, uint64_t at, uint64_t count,
-                          void *recv)
+static rg__coll reduction(const rg__native *c, uint64_t count, void *recv)
 {
     return (rg__coll){.kind = RG__ALLREDUCE,
                       .type = c->user.type,
                       .op = c->user.op,
                       .count = count,
-                      .send = (const char *)c->user.send + at * element(c),
+                      .send = c->user.send,
                       .recv = recv,
                       .prescale = c->user.prescale,
                       .postscale = c->user.postscale};
@@ -192,11 +186,12 @@ static rg_status reduce_at_once(rg__native *c)
 {
     const bool is_roots =
         c->user.kind == RG__REDUCE && c->user.root == c->set_rank;
-    const rg_status st = rg__schedule_room(c, all_count(c) * element(c) + 1);
+    const rg_status st =
+        rg__schedule_room(c, all_count(c) * rg__element(c) + 1);
     if (st != RG_OK)
         return st;
     const rg__coll part = reduction(
-        c, 0, all_count(c), is_roots ? c->user.recv : c->schedule->scratch);
+        c, all_count(c), is_roots ? c->user.recv : c->schedule->scratch);
     return begin_part(c, &part);
 }
 
@@ -212,27 +207,16 @@ static rg_status reduce_in_steps(rg__native *c)
 
 static void keep_my_part(const rg__native *c)
 {
-    const uint64_t bytes = rg__schedule_part_count(c, c->set_rank) * element(c);
+    const uint64_t bytes =
+        rg__schedule_part_count(c, c->set_rank) * rg__element(c);
     if (bytes > 0)
         rg__copy(c->user.recv,
                  c->schedule->scratch +
-                     rg__schedule_part_begin(c, c->set_rank) * element(c),
+                     rg__schedule_part_begin(c, c->set_rank) * rg__element(c),
                  (size_t)bytes);
 }
 
 /* ------------------------------------------------------------------- pairs */
-
-static const char *my_part(const rg__native *c, int to)
-{
-    return (const char *)c->user.send +
-           rg__pairwise_send_at(&c->user, c->set_rank, to) * element(c);
-}
-
-static char *place_of(const rg__native *c, int from)
-{
-    return (char *)c->user.recv +
-           rg__pairwise_recv_at(&c->user, c->set_rank, from) * element(c);
-}
 
 /* All streams are padded to the longest one. */
 static rg_status exchange_at_once(rg__native *c)
@@ -247,10 +231,11 @@ static rg_status exchange_at_once(rg__native *c)
     memset(mine, 0, (size_t)x->longest);
     for (int i = 1; i < n; i++) {
         const int to = (c->set_rank + i) % n;
-        const uint64_t bytes = count_of(c, c->set_rank, to) * element(c);
+        const uint64_t bytes = count_of(c, c->set_rank, to) * rg__element(c);
         if (bytes > 0)
-            rg__copy(mine + stream_at(c, c->set_rank, to) * element(c),
-                     my_part(c, to), (size_t)bytes);
+            rg__copy(mine + stream_at(c, c->set_rank, to) * rg__element(c),
+                     rg__pairwise_out(&c->user, c->set_rank, to),
+                     (size_t)bytes);
     }
     const rg__coll part = {.kind = RG__ALLGATHER,
                            .type = RG_U8,
@@ -264,11 +249,11 @@ static void take_parts(const rg__native *c)
 {
     const struct rg__schedule *x = c->schedule;
     for (int m = 0; m < c->set_n; m++) {
-        const uint64_t bytes = count_of(c, m, c->set_rank) * element(c);
+        const uint64_t bytes = count_of(c, m, c->set_rank) * rg__element(c);
         if (m != c->set_rank && bytes > 0)
-            rg__copy(place_of(c, m),
+            rg__copy(rg__pairwise_in(&c->user, c->set_rank, m),
                      x->scratch + (uint64_t)m * x->longest +
-                         stream_at(c, m, c->set_rank) * element(c),
+                         stream_at(c, m, c->set_rank) * rg__element(c),
                      (size_t)bytes);
     }
 }
@@ -281,15 +266,17 @@ static rg_status send_part(rg__native *c)
         const uint64_t left = count_of(c, x->from, x->from) - x->at;
         if (left == 0)
             continue;
-        const uint64_t now = rg__least(left, CHUNK_BYTES / element(c));
+        const uint64_t now = rg__least(left, CHUNK_BYTES / rg__element(c));
         const char *data =
-            x->from == c->set_rank ? my_part(c, x->from) : place_of(c, x->from);
+            x->from == c->set_rank
+                ? rg__pairwise_out(&c->user, c->set_rank, x->from)
+                : rg__pairwise_in(&c->user, c->set_rank, x->from);
         const rg__coll part = {.kind = RG__BROADCAST,
                                .type = c->user.type,
                                .root = x->from,
                                .count = now,
                                .recv = (char *)(uintptr_t)data +
-                                       x->at * element(c)};
+                                       x->at * rg__element(c)};
         x->at += now;
         return begin_part(c, &part);
     }
@@ -302,10 +289,10 @@ static rg_status send_part(rg__native *c)
 static rg__pair pair_with(const rg__native *c, int m)
 {
     rg__pair p = {.member = m,
-                  .out_bytes = count_of(c, c->set_rank, m) * element(c),
-                  .in_bytes = count_of(c, m, c->set_rank) * element(c)};
-    p.out = p.out_bytes > 0 ? my_part(c, m) : NULL;
-    p.in = p.in_bytes > 0 ? place_of(c, m) : NULL;
+                  .out_bytes = count_of(c, c->set_rank, m) * rg__element(c),
+                  .in_bytes = count_of(c, m, c->set_rank) * rg__element(c)};
+    p.out = p.out_bytes > 0 ? rg__pairwise_out(&c->user, c->set_rank, m) : NULL;
+    p.in = p.in_bytes > 0 ? rg__pairwise_in(&c->user, c->set_rank, m) : NULL;
     return p;
 }
 
@@ -375,9 +362,10 @@ static rg_status exchange(rg__native *c)
 static rg_status copy_own(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
-    const uint64_t bytes = count_of(c, c->set_rank, c->set_rank) * element(c);
-    const char *from = my_part(c, c->set_rank);
-    char *to = place_of(c, c->set_rank);
+    const uint64_t bytes =
+        count_of(c, c->set_rank, c->set_rank) * rg__element(c);
+    const char *from = rg__pairwise_out(&c->user, c->set_rank, c->set_rank);
+    char *to = rg__pairwise_in(&c->user, c->set_rank, c->set_rank);
     const uint64_t now = rg__least(bytes - x->at, RG__WORK_BYTES);
     if (from == to || now == 0)
         return RG_OK;
@@ -402,7 +390,7 @@ static bool is_at_once(const rg__native *c)
 {
     const uint64_t n = (uint64_t)c->set_n;
     if (is_reduction(c))
-        return all_count(c) * element(c) <=
+        return all_count(c) * rg__element(c) <=
                (rg__topology_is_flat(&c->inter->topology) ? SMALL_BYTES
                                                           : SUM_BYTES);
     return c->schedule->longest <= SMALL_BYTES &&
@@ -414,7 +402,7 @@ static bool is_in_steps(const rg__native *c)
 {
     return c->user.kind == RG__REDUCE &&
            (!rg__topology_is_flat(&c->inter->topology) ||
-            c->user.count * element(c) > MEDIUM_BYTES);
+            c->user.count * rg__element(c) > MEDIUM_BYTES);
 }
 
 /* Do the data travel outside of parts, and so without descriptors? */

@@ -33,6 +33,11 @@ struct rg__schedule {
     rg__scatter *scatter; /* NULL: none yet */
 };
 
+static inline size_t rg__element(const rg__native *c)
+{
+    return rg_type_size(c->user.type);
+}
+
 /* Scratch memory of so many bytes, of which nothing is kept. */
 rg_status rg__schedule_room(rg__native *c, uint64_t bytes);
 /* Begin a part among the members of this host. Returns IN_PROGRESS. */

@@ -20,8 +20,7 @@ typedef enum rg__message_kind {
     MESSAGE_ACCEPT,
     MESSAGE_DATA,
     MESSAGE_WITHDRAW,
-    MESSAGE_CREDIT,
-    MESSAGE_KINDS
+    MESSAGE_CREDIT
 } rg__message_kind;
 
 typedef struct rg__message_head {

@@ -446,18 +446,12 @@ void rg__check_close(void)
 _Static_assert(sizeof(rg__descriptor) % sizeof(uint64_t) == 0,
                "all of it is mixed");
 
-static uint64_t mix(uint64_t hash, uint64_t part)
-{
-    hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 29;
-}
-
 uint64_t rg__check_hash(const rg__descriptor *descriptor)
 {
     uint64_t hash = 0, part;
     for (size_t i = 0; i < sizeof *descriptor; i += sizeof part) {
         memcpy(&part, (const char *)descriptor + i, sizeof part);
-        hash = mix(hash, part);
+        hash = rg__tag_mix(hash, part);
     }
     return hash;
 }
@@ -473,7 +467,7 @@ void rg__check_started(rg__mpi *c)
     if (k == NULL)
         return;
     k->op++;
-    k->digest = mix(k->digest, c->hash);
+    k->digest = rg__tag_mix(k->digest, c->hash);
     started *mine = &k->history[k->op % HISTORY];
     *mine = (started){k->op, k->digest, c->mine.descriptor};
     if (mine->descriptor.kind == RG__AGREE)

@@ -48,7 +48,6 @@ bool rg__check_has_left(const rg__mpi *c, int m);
 
 uint64_t rg__check_hash(const rg__descriptor *descriptor);
 
-/* An operation starts; it has ended. */
 void rg__check_started(rg__mpi *c);
 void rg__check_ended(rg__mpi *c);
 

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/clock.h"
@@ -39,7 +38,7 @@ static struct ulfm {
     bool *has_no_fence; /* Open MPI's own: MPI_Finalize begins without one */
 } ulfm;
 
-static bool look_up(const char *name, void *function_p)
+bool rg__mpi_look_up(const char *name, void *function_p)
 {
     void *at = dlsym(RTLD_DEFAULT, name);
     memcpy(function_p, &at, sizeof at);
@@ -48,12 +47,13 @@ static bool look_up(const char *name, void *function_p)
 
 void rg__lost_look_up(void)
 {
-    ulfm.is_there = look_up("MPIX_Comm_revoke", &ulfm.revoke) &&
-                    look_up("MPIX_Comm_failure_ack", &ulfm.ack) &&
-                    look_up("MPIX_Comm_failure_get_acked", &ulfm.get_acked);
-    look_up("MPIX_Comm_shrink", &ulfm.shrink);
-    look_up("MPIX_Comm_agree", &ulfm.agree);
-    look_up("ompi_async_mpi_finalize", &ulfm.has_no_fence);
+    ulfm.is_there =
+        rg__mpi_look_up("MPIX_Comm_revoke", &ulfm.revoke) &&
+        rg__mpi_look_up("MPIX_Comm_failure_ack", &ulfm.ack) &&
+        rg__mpi_look_up("MPIX_Comm_failure_get_acked", &ulfm.get_acked);
+    rg__mpi_look_up("MPIX_Comm_shrink", &ulfm.shrink);
+    rg__mpi_look_up("MPIX_Comm_agree", &ulfm.agree);
+    rg__mpi_look_up("ompi_async_mpi_finalize", &ulfm.has_no_fence);
 }
 
 bool rg__lost_can_shrink(void)

@@ -16,6 +16,8 @@ struct rg__mpi;
 
 /* Look the calls up; may be repeated. */
 void rg__lost_look_up(void);
+/* Write the address of a function that this MPI may lack; is it there? */
+bool rg__mpi_look_up(const char *name, void *function_p);
 
 /* Does this code of an MPI call mean that a member is lost? */
 bool rg__lost_is_meant(int code);

@@ -190,9 +190,7 @@ static rg_status mpi_rendezvous(rg__comm *world, const int *ranks, int n,
 static rg_status mpi_split(rg__comm *world, const int *ranks, int n,
                            uint32_t id, rg__comm **comm_p)
 {
-    (void)world;
-    (void)n;
-    (void)id;
+    (void)world, (void)n, (void)id;
     rg__mpi *c = (rg__mpi *)*comm_p;
     const rg_status st = rg__check_join(c, ranks);
     if (st != RG_OK)

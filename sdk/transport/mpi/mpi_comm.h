@@ -140,7 +140,6 @@ rg_status rg__elements_differ(const rg__mpi *c, rg__kind kind,
                               const rg__pair *p);
 /* The MPI type for moving elements: of the same size, without padding. */
 MPI_Datatype rg__mpi_type(rg_type type);
-/* The MPI type for reducing them. */
 MPI_Datatype rg__mpi_reduced_type(rg_type type);
 
 /* uneven.c */

@@ -30,7 +30,6 @@
 #define TO_ROOT     ((uint64_t)2 << 20)  /* bytes of all senders together */
 #define PIECE_BYTES ((uint64_t)128 << 10)
 #define REQUESTS    4096 /* so many are waited for before more are posted */
-#define BLOCK_BYTES ((size_t)16 << 10)
 #define CHUNK       ((uint64_t)1 << 27) /* elements of one call */
 
 static uint64_t at_most(uint64_t a, uint64_t b)
@@ -387,12 +386,12 @@ static bool is_written_early(const rg__mpi *c, const rg__round *round)
 /* done: elements of my slice that are computed. */
 static rg_status compute(rg__mpi *c)
 {
-    _Alignas(64) char block[BLOCK_BYTES];
+    _Alignas(64) char block[RG__REDUCE_BLOCK];
     const rg__round *round = this_round(c);
     const uint64_t count = slice_of(c, round, c->rank).count;
     const uint64_t stop =
         at_most(count, c->done + RG__WORK_BYTES / rg_type_size(c->coll.type));
-    const uint64_t most = BLOCK_BYTES / rg_type_size(c->coll.type);
+    const uint64_t most = RG__REDUCE_BLOCK / rg_type_size(c->coll.type);
     const bool is_early = is_written_early(c, round);
     while (c->done < stop) {
         const size_t now = (size_t)at_most(stop - c->done, most);
@@ -464,12 +463,12 @@ static char *all_from(const rg__mpi *c, int r)
 /* at: elements that are computed. */
 static rg_status add_up(rg__mpi *c)
 {
-    _Alignas(64) char block[BLOCK_BYTES];
+    _Alignas(64) char block[RG__REDUCE_BLOCK];
     const void *src[RG__SOURCES_MAX];
     const rg__coll *o = &c->coll;
     const uint64_t stop =
         at_most(o->count, c->at + RG__WORK_BYTES / rg_type_size(o->type));
-    const uint64_t most = BLOCK_BYTES / rg_type_size(o->type);
+    const uint64_t most = RG__REDUCE_BLOCK / rg_type_size(o->type);
     const bool is_early = c->rank > 1 && o->send == o->recv;
     while (c->at < stop) {
         const size_t now = (size_t)at_most(stop - c->at, most);

@@ -39,7 +39,6 @@ void rg__watch_tell(void (*lost)(void *arg, int rank), void *arg);
 
 /* Has that rank's process ended, so long ago that all it sent has arrived? */
 bool rg__watch_has_ended(int rank);
-/* Has any rank's process ended? */
 bool rg__watch_has_any_ended(void);
 /* ERR_PEER_LOST: one of these ranks has ended, so an MPI call that waits for it
  * would never return. what: the name of Regroup's call. */

@@ -1,11 +1,11 @@
 /* A session, its set and its communicator. */
 #include "sdk/transport/mpi/session.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/transport/mpi/lost.h"
 #include "sdk/transport/mpi/peer_watch.h"
 
 #if MPI_VERSION >= 4
@@ -33,24 +33,17 @@ static struct session {
     bool is_open, is_over, has_world;
 } session;
 
-static bool look_up(const char *name, void *function_p)
-{
-    void *at = dlsym(RTLD_DEFAULT, name);
-    memcpy(function_p, &at, sizeof at);
-    return at != NULL;
-}
-
 static rg_status look_up_all(void)
 {
     char name[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int bytes = 0;
-    if (look_up("MPI_Session_init", &session.init) &&
-        look_up("MPI_Session_finalize", &session.finalize) &&
-        look_up("MPI_Session_get_info", &session.get_info) &&
-        look_up("MPI_Session_get_num_psets", &session.num_psets) &&
-        look_up("MPI_Session_get_nth_pset", &session.nth_pset) &&
-        look_up("MPI_Group_from_session_pset", &session.group) &&
-        look_up("MPI_Comm_create_from_group", &session.create))
+    if (rg__mpi_look_up("MPI_Session_init", &session.init) &&
+        rg__mpi_look_up("MPI_Session_finalize", &session.finalize) &&
+        rg__mpi_look_up("MPI_Session_get_info", &session.get_info) &&
+        rg__mpi_look_up("MPI_Session_get_num_psets", &session.num_psets) &&
+        rg__mpi_look_up("MPI_Session_get_nth_pset", &session.nth_pset) &&
+        rg__mpi_look_up("MPI_Group_from_session_pset", &session.group) &&
+        rg__mpi_look_up("MPI_Comm_create_from_group", &session.create))
         return RG_OK;
     MPI_Get_library_version(name, &bytes);
     return rg__fail(RG_ERR_UNSUPPORTED,

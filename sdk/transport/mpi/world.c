@@ -331,10 +331,7 @@ static void free_world(void)
 /* MPI_Finalize has begun, on a thread that may call MPI. */
 static int on_self_ends(MPI_Comm self, int keyval, void *value, void *extra)
 {
-    (void)self;
-    (void)keyval;
-    (void)value;
-    (void)extra;
+    (void)self, (void)keyval, (void)value, (void)extra;
     if (world.is_parting)
         return MPI_SUCCESS;
     world.ended(world.arg, "MPI_Finalize was called, and the world has ended "

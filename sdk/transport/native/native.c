@@ -214,7 +214,6 @@ static rg_status advance(rg__native *c)
     return st;
 }
 
-/* Advance the part in flight. */
 static rg_status test_part(rg__native *c)
 {
     if (crosses(c))

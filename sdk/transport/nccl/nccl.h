@@ -127,7 +127,6 @@ typedef struct rg__lane_config {
  * end because this lane can't be connected. */
 rg_status rg__lane_open(rg__device *d, const rg__lane_config *config);
 
-/* Does the set have a lane in that generation? */
 bool rg__lane_is_open(rg__device *d, uint32_t set, uint64_t generation);
 
 /* --------------------------------------------------------------- operations */

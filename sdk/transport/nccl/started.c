@@ -33,21 +33,16 @@ uint64_t rg__history_room(const rg__device *d)
     return (uint64_t)d->params.in_flight + MORE;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 29;
-}
-
 /* ------------------------------------------------------------------ writing */
 
-/* Mix in the counts, if they are common to all members. */
-static uint64_t mix_counts(uint64_t hash, const rg__coll *o, int n)
+/* A hash of the counts, if they are common to all members. */
+static uint64_t hash_counts(const rg__coll *o, int n)
 {
     const bool is_common =
         o->kind == RG__ALLGATHERV || o->kind == RG__REDUCE_SCATTERV;
+    uint64_t hash = 0;
     for (int r = 0; r < n && is_common; r++)
-        hash = mix(hash, o->recv_counts[r]);
+        hash = rg__tag_mix(hash, o->recv_counts[r]);
     return hash;
 }
 
@@ -55,9 +50,9 @@ static uint64_t mix_counts(uint64_t hash, const rg__coll *o, int n)
 static rg__descriptor descriptor_of(const rg__lane *lane, const rg__coll *o,
                                     int i, int n)
 {
-    uint64_t tag = mix_counts(0, o, lane->n);
+    uint64_t tag = hash_counts(o, lane->n);
     if (n > 1)
-        tag = mix(tag, (uint64_t)(unsigned)n << 32 | (unsigned)i);
+        tag = rg__tag_mix(tag, (uint64_t)(unsigned)n << 32 | (unsigned)i);
     return (rg__descriptor){.kind = (uint8_t)o->kind,
                             .type = (uint8_t)o->type,
                             .op = (uint8_t)o->op,
@@ -104,7 +99,9 @@ static bool has_pairs(rg__kind kind)
 static uint64_t weigh(uint64_t k, int from, int to, uint64_t count)
 {
     const uint64_t ranks = (uint64_t)(unsigned)from << 32 | (unsigned)to;
-    return count == 0 ? 0 : mix(mix(mix(0, k), ranks), count);
+    return count == 0
+               ? 0
+               : rg__tag_mix(rg__tag_mix(rg__tag_mix(0, k), ranks), count);
 }
 
 static uint64_t balance_of(const rg__lane *lane, const rg__coll *o, uint64_t k)
@@ -154,7 +151,7 @@ void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *o,
     rg__lane_record *r = &lane->record[k % rg__history_room(d)];
     memcpy(words, &descriptor, sizeof descriptor);
     for (int w = LINE; w < RECORD_WORDS; w++) {
-        lane->history.hash = mix(lane->history.hash, words[w - LINE]);
+        lane->history.hash = rg__tag_mix(lane->history.hash, words[w - LINE]);
         write_word(r, w, words[w - LINE]);
     }
     if (has_pairs(o->kind)) {
@@ -203,7 +200,7 @@ static uint64_t key_of(const rg__lane *lane)
     uint64_t key = 0, word;
     for (size_t i = 0; i < sizeof lane->id.bytes; i += sizeof word) {
         memcpy(&word, lane->id.bytes + i, sizeof word);
-        key = mix(key, word);
+        key = rg__tag_mix(key, word);
     }
     return key | 1;
 }

@@ -82,8 +82,7 @@ static rg_status self_open(const rg__boot *boot, rg__comm **comm_p)
 static rg_status self_split(rg__comm *world, const int *ranks, int n,
                             uint32_t id, rg__comm **comm_p)
 {
-    (void)world;
-    (void)id;
+    (void)world, (void)id;
     if (n != 1 || ranks[0] != 0)
         return rg__fail(RG_ERR_INVALID,
                         "transport self has no set but the one of rank 0");

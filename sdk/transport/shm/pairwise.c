@@ -112,18 +112,6 @@ static uint64_t my_stream_bytes(const rg__native *c)
     return sum;
 }
 
-static const char *my_part(const rg__native *c, int to)
-{
-    return (const char *)c->coll.send +
-           rg__pairwise_send_at(&c->coll, c->rank, to) * element(c);
-}
-
-static char *place_of(const rg__native *c, int from)
-{
-    return (char *)c->coll.recv +
-           rg__pairwise_recv_at(&c->coll, c->rank, from) * element(c);
-}
-
 /* Copy to out those of the bytes [begin, end) of my stream that belong to the
  * part for `to`, which begins at `at`. */
 static void copy_part(const rg__native *c, char *out, uint64_t begin,
@@ -133,7 +121,8 @@ static void copy_part(const rg__native *c, char *out, uint64_t begin,
     const uint64_t low = at > begin ? at : begin;
     const uint64_t high = at + part < end ? at + part : end;
     if (low < high)
-        rg__copy(out + (low - begin), my_part(c, to) + (low - at),
+        rg__copy(out + (low - begin),
+                 rg__pairwise_out(&c->coll, c->rank, to) + (low - at),
                  (size_t)(high - low));
 }
 
@@ -260,9 +249,10 @@ void rg__pairwise_publish(rg__native *c)
 static void copy_own(const rg__native *c)
 {
     const uint64_t bytes = my_part_bytes(c, c->rank);
-    const char *from = my_part(c, c->rank);
-    if (bytes > 0 && place_of(c, c->rank) != from)
-        rg__copy(place_of(c, c->rank), from, (size_t)bytes);
+    const char *from = rg__pairwise_out(&c->coll, c->rank, c->rank);
+    if (bytes > 0 && rg__pairwise_in(&c->coll, c->rank, c->rank) != from)
+        rg__copy(rg__pairwise_in(&c->coll, c->rank, c->rank), from,
+                 (size_t)bytes);
 }
 
 static const char *small_of(const rg__native *c, int m)
@@ -278,8 +268,8 @@ static rg_status read_small(rg__native *c)
     for (int m = 0; m < c->n; m++) {
         const uint64_t bytes = part_bytes(c, m, c->rank);
         if (m != c->rank && bytes > 0)
-            rg__copy(place_of(c, m), small_of(c, m) + stream_at(c, m, c->rank),
-                     (size_t)bytes);
+            rg__copy(rg__pairwise_in(&c->coll, c->rank, m),
+                     small_of(c, m) + stream_at(c, m, c->rank), (size_t)bytes);
     }
     c->base.moves++;
     return RG_OK;
@@ -296,7 +286,7 @@ static bool is_zero_copy(const rg__native *c, int m)
 static rg_status locate(const rg__native *c, int m, const char **from_p)
 {
     if (m == c->rank) {
-        *from_p = my_part(c, m);
+        *from_p = rg__pairwise_out(&c->coll, c->rank, m);
         return RG_OK;
     }
     return rg__zero_copy_locate_part(c, m, part_at(c, m, c->rank),
@@ -316,10 +306,10 @@ static rg_status copy_direct(rg__native *c)
         const rg_status st = locate(c, m, &from);
         if (st != RG_OK)
             return st;
-        if (m == c->rank && from == place_of(c, m))
+        if (m == c->rank && from == rg__pairwise_in(&c->coll, c->rank, m))
             continue;
-        if (!rg__read_take(c, m, c->posting[m].at.send_segment, place_of(c, m),
-                           from, bytes))
+        if (!rg__read_take(c, m, c->posting[m].at.send_segment,
+                           rg__pairwise_in(&c->coll, c->rank, m), from, bytes))
             return RG_IN_PROGRESS;
     }
     return RG_OK;
@@ -356,7 +346,7 @@ static void take_from(const rg__native *c, int m, uint32_t step)
     const uint64_t low = at > begin ? at : begin;
     const uint64_t high = at + bytes < end ? at + bytes : end;
     if (low < high)
-        rg__copy(place_of(c, m) + (low - at),
+        rg__copy(rg__pairwise_in(&c->coll, c->rank, m) + (low - at),
                  rg__shm_slot(c, m, step) + (low - begin),
                  (size_t)(high - low));
 }

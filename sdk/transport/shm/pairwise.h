@@ -20,6 +20,19 @@ uint64_t rg__pairwise_count(const rg__coll *coll, int me, int from, int to);
 uint64_t rg__pairwise_send_at(const rg__coll *coll, int me, int to);
 uint64_t rg__pairwise_recv_at(const rg__coll *coll, int me, int from);
 
+/* Where my part for a member lies, and where that of a member belongs. */
+static inline const char *rg__pairwise_out(const rg__coll *coll, int me, int to)
+{
+    return (const char *)coll->send +
+           rg__pairwise_send_at(coll, me, to) * rg_type_size(coll->type);
+}
+
+static inline char *rg__pairwise_in(const rg__coll *coll, int me, int from)
+{
+    return (char *)coll->recv +
+           rg__pairwise_recv_at(coll, me, from) * rg_type_size(coll->type);
+}
+
 /* The turns in which each pair of n members meets once. With even n, all
  * members are paired in every turn: the last member with one of the others,
  * which rotate. With odd n, member m is its own partner in turn 2m. */

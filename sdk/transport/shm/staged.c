@@ -14,8 +14,6 @@
 #include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
-#define BLOCK_BYTES ((size_t)16 << 10)
-
 static void count_steps(rg__native *c)
 {
     if (c->last == 0)
@@ -105,9 +103,9 @@ static void reduce_step(rg__native *c)
     const uint32_t step = c->out + 1;
     size_t begin, end;
     my_slice(c, step, &begin, &end);
-    for (size_t at = begin; at < end; at += BLOCK_BYTES)
+    for (size_t at = begin; at < end; at += RG__REDUCE_BLOCK)
         reduce_block(c, step, at,
-                     end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES);
+                     end - at < RG__REDUCE_BLOCK ? end - at : RG__REDUCE_BLOCK);
     c->out++;
     c->base.moves++;
     rg__shm_post(c, FLAG_OUT, c->out);
@@ -210,7 +208,7 @@ static void reduce_piece(const rg__native *c, uint64_t at, size_t bytes)
     rg__shm_part(c, c->rank, &first, &end);
     piece_of(c, c->rank, step, &begin, &end);
     char *to = (char *)c->coll.recv + (begin - first) + at;
-    _Alignas(64) char sum[BLOCK_BYTES];
+    _Alignas(64) char sum[RG__REDUCE_BLOCK];
     for (int m = 0; m < c->n; m++) {
         src[m] = m == c->rank ? (const char *)c->coll.send + begin + at
                               : rg__shm_slot(c, m, step) +
@@ -227,10 +225,11 @@ static void reduce_pieces(const rg__native *c)
 {
     uint64_t begin, end;
     piece_of(c, c->rank, c->done + 1, &begin, &end);
-    for (uint64_t at = 0; at < end - begin; at += BLOCK_BYTES)
+    for (uint64_t at = 0; at < end - begin; at += RG__REDUCE_BLOCK)
         reduce_piece(c, at,
-                     end - begin - at < BLOCK_BYTES ? (size_t)(end - begin - at)
-                                                    : BLOCK_BYTES);
+                     end - begin - at < RG__REDUCE_BLOCK
+                         ? (size_t)(end - begin - at)
+                         : RG__REDUCE_BLOCK);
 }
 
 rg_status rg__staged_reduce_scatter(rg__native *c)

@@ -13,8 +13,6 @@
 #include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
-#define BLOCK_BYTES ((size_t)16 << 10) /* stays in the cache; 4 was slower */
-
 /* --------------------------------------------- where a member's memory is */
 
 /* A registered buffer counts as ordinary memory between hosts, in small
@@ -208,7 +206,7 @@ static rg_status end(rg__native *c)
  * must not change before it is added. */
 static void reduce_block(const rg__native *c, uint64_t at, size_t bytes)
 {
-    _Alignas(64) char sum[BLOCK_BYTES];
+    _Alignas(64) char sum[RG__REDUCE_BLOCK];
     const void *src[RG__SOURCES_MAX];
     for (int m = 0; m < c->n; m++)
         src[m] = c->member[m].from + at;
@@ -227,7 +225,7 @@ static void reduce_part(const rg__native *c, uint64_t at, size_t bytes)
     uint64_t begin, end;
     rg__shm_part(c, c->rank, &begin, &end);
     char *to = (char *)c->coll.recv + (at - begin);
-    _Alignas(64) char sum[BLOCK_BYTES];
+    _Alignas(64) char sum[RG__REDUCE_BLOCK];
     for (int m = 0; m < c->n; m++)
         src[m] = c->member[m].from + at;
     rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
@@ -255,7 +253,8 @@ static bool reduce_slice(rg__native *c)
     my_slice(c, &begin, &finish);
     size_t budget = RG__WORK_BYTES / (size_t)c->n;
     while (begin + c->at < finish) {
-        const size_t bytes = rg__least(finish - begin - c->at, BLOCK_BYTES);
+        const size_t bytes =
+            rg__least(finish - begin - c->at, RG__REDUCE_BLOCK);
         if (rg__kind_scatters(c->coll.kind))
             reduce_part(c, begin + c->at, bytes);
         else
