@@ -537,13 +537,6 @@ static void send_beat(rg__agent *a, int sock, const rg__peer *to,
            is_own ? to->at_bytes : 0); /* lost is as good as sent */
 }
 
-static void send_to(rg__agent *a, int sock, const rg__peer *to,
-                    rg__beat_type type, uint64_t generation)
-{
-    rg__beat beat = {.type = type, .generation = generation};
-    send_beat(a, sock, to, &beat);
-}
-
 void rg__beat_ack(rg__agent *a, uint64_t leader, uint64_t generation,
                   const char *text)
 {
@@ -596,16 +589,22 @@ static bool open_probe(rg__peer *one)
     return true;
 }
 
+static void send_probe(const rg__peer *one, int sock)
+{
+    rg__beat beat = {.type = RG__BEAT_PROBE};
+    send_beat(one->a, sock, one, &beat);
+}
+
 /* Without a socket for it alone: an answer can be heard, a refusal can't. */
 static void ask(const rg__peer *one)
 {
-    send_to(one->a, one->a->beats->sock, one, RG__BEAT_PROBE, 0);
+    send_probe(one, one->a->beats->sock);
 }
 
 static void probe(rg__peer *one)
 {
     if (open_probe(one))
-        send_to(one->a, one->probe_sock, one, RG__BEAT_PROBE, 0);
+        send_probe(one, one->probe_sock);
     else
         ask(one);
 }

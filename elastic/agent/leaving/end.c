@@ -77,7 +77,7 @@ void rg__agent_check_end(rg__agent *a)
 static void kill_rest(rg__agent *a)
 {
     a->leaving->is_hurried = true;
-    rg__slots_signal(a, SIGKILL);
+    rg__slots_kill(a);
     rg__mpirun_kill(a);
     rg__slots_await_end(a);
     rg__timer_set(a->leaving->kill_timer, a->params->grace_ms * RG__MS);

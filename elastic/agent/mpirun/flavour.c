@@ -107,7 +107,6 @@ const rg__flavour *rg__flavour_at(int i)
     return &flavours[i];
 }
 
-/* Does the text begin with one of the list? */
 static bool begins(const char *const *list, const char *text)
 {
     for (; *list != NULL; list++)

@@ -68,7 +68,7 @@ static void on_ending(void *arg)
                 "ranks on host %s have not ended, although the job is done: "
                 "they are killed",
                 a->params->host);
-        rg__slots_signal(a, SIGKILL);
+        rg__slots_kill(a);
         rg__timer_set(l->ending, a->params->grace_ms * RG__MS);
     }
 }

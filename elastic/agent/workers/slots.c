@@ -313,10 +313,10 @@ static void signal_slot(const rg__slot *s, int signum)
         syscall(SYS_pidfd_send_signal, s->w.pidfd, signum, NULL, 0);
 }
 
-void rg__slots_signal(rg__agent *a, int signum)
+void rg__slots_kill(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        signal_slot(&a->slot[i], signum);
+        signal_slot(&a->slot[i], SIGKILL);
 }
 
 /* It hears from Regroup that it is to end; or it has returned from rg_run, and

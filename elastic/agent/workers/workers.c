@@ -287,8 +287,7 @@ void rg__worker_drain(rg__slot *s)
 
 static void on_worker_socket(void *arg, int fd, uint32_t events)
 {
-    (void)fd;
-    (void)events;
+    (void)fd, (void)events;
     rg__slot *s = arg;
     rg__worker_drain(s);
     if (s->w.sock < 0)

@@ -12,7 +12,7 @@ rg_status rg__slots_create(rg__agent *a);
 void rg__slots_destroy(rg__agent *a);
 void rg__slots_start(rg__agent *a);
 void rg__slots_finish(rg__agent *a);
-void rg__slots_signal(rg__agent *a, int signum);
+void rg__slots_kill(rg__agent *a);
 /* A process that a launch has started becomes the slot's; the worker's ends of
  * its output are the caller's. */
 rg_status rg__slot_take(rg__slot *s, pid_t child, int out[2], int err[2]);
