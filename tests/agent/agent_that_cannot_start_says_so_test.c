@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include "elastic/agent/agent.h"
-#include "elastic/agent/base/exits.h"
 #include "tests/check.h"
 
 int main(void)

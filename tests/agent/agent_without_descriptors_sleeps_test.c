@@ -12,7 +12,7 @@
 
 #include "sdk/base/clock.h"
 
-/* How often the agent tries; it calls this one. */
+/* How often the agent tries: it calls our accept4. */
 static int tries;
 
 int accept4(int fd, struct sockaddr *at, socklen_t *n, int flags)

@@ -25,7 +25,8 @@
 
 /* An agent of a host "h<id>" with the job's key; listens at 127.0.0.1. */
 rg__agent *agent_make(rg__loop *loop, uint64_t id);
-/* One that waits longer for others than a busy machine holds them up. */
+/* An agent that waits for others longer than a busy machine may hold them
+ * up. */
 rg__agent *agent_make_patient(rg__loop *loop, uint64_t id);
 void agent_free(rg__agent *a);
 

@@ -62,7 +62,7 @@ int main(void)
     CHECK(strstr(newest_reason(other)->text, "prove") != NULL);
     CHECK_EQ(other->store->buffers, 0);
 
-    /* junk, and silence; the copy goes on beside them */
+    /* some send junk, some nothing; the copy goes on meanwhile */
     int sock[STRANGERS];
     char junk[4096];
     memset(junk, 'x', sizeof junk);

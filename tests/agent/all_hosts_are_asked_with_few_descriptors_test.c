@@ -58,7 +58,7 @@ static void answer(const rg__agent *a)
     }
 }
 
-/* None that answers is accused. */
+/* No host that answers is accused. */
 static bool have_all_answered(void *arg)
 {
     const rg__agent *a = arg;

@@ -9,8 +9,8 @@
 #define CUR    KEYS "all/cur"
 #define END    KEYS "all/end"
 
-/* Host 1 leads and wants generation 1. It acts once on what it knows, and
- * `meanwhile` befalls etcd before. What is in `cur` then? */
+/* Host 1 leads and wants generation 1. It acts once on what it knows, after
+ * `meanwhile` has changed etcd. What is in `cur` then? */
 static outcome act(etcd_server *server, void (*meanwhile)(etcd_server *))
 {
     scene s;
@@ -32,8 +32,7 @@ static outcome act(etcd_server *server, void (*meanwhile)(etcd_server *))
     return cur;
 }
 
-/* The same with an end: no worker is at the door after a long enough wait.
- */
+/* The same with the job's end: no worker comes to the door for long enough. */
 static outcome give_up(etcd_server *server, void (*meanwhile)(etcd_server *))
 {
     scene s;

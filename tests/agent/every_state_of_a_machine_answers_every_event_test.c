@@ -34,7 +34,7 @@ static void check_answers(const rg__machine *m)
             check_answer(m, state, event);
 }
 
-/* Every state is come to from the first one. */
+/* Every state can be reached from the first one. */
 static void check_reached(const rg__machine *m)
 {
     uint32_t reached = 1, before = 0;

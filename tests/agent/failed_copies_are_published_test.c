@@ -30,7 +30,7 @@ static scene set_up(uint64_t bytes_there)
     return s;
 }
 
-/* The copy ends with a reason in which these words are. */
+/* The copy ends with a reason that contains these words. */
 static void check_reason(scene *s, const char *words, const char *link)
 {
     decide(s->to, s->from, 3, resume);
@@ -105,7 +105,7 @@ static void another_incarnation(void)
     rg__loop_destroy(s.loop);
 }
 
-/* It accepts and says nothing. */
+/* A host that accepts connections and never answers. */
 static void silence(void)
 {
     scene s = set_up(1 << 20);

@@ -52,7 +52,7 @@ static int count_minded(const rg__agent *a)
     return n;
 }
 
-/* Each host that was asked answers; until only the leader is minded. */
+/* Each host that was asked answers, until only the leader is minded. */
 static bool have_answered(void *arg)
 {
     static uint64_t counter;

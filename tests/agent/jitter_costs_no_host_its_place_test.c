@@ -7,7 +7,6 @@
  * Covers: beat.c delays.c suspect.c */
 #include "tests/agent/agents.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/fuzz/sim.h"
@@ -18,7 +17,7 @@ typedef struct node {
     rg__loop *loop;
     rg__agent *a;
     uint64_t deaf_ns;   /* the network holds back what is for it, until then */
-    uint64_t asleep_ns; /* it gets no processor until then */
+    uint64_t asleep_ns; /* its agent gets no processor until then */
 } node;
 
 static node nodes[HOSTS];
@@ -129,7 +128,7 @@ static void calm_brings_it_down(void)
     all_have(LEAST_MS);
 }
 
-/* A host gets nothing for so long; nothing else is late. */
+/* One host gets no packets for so long; nothing else is late. */
 static void hold_back(int host, uint64_t ms)
 {
     nodes[host].deaf_ns = rg__now_ns() + ms * RG__MS;
@@ -139,7 +138,7 @@ static void hold_back(int host, uint64_t ms)
 
 static void noise_is_followed(void)
 {
-    /* nearly seven tenths of the least, with a period; the leader itself sees
+    /* with a period, nearly seven tenths of the least; the leader itself sees
      * none of it */
     hold_back(2, 140);
     const uint64_t before_ns = rg__budget_ns(nodes[LEADER].a->params);
@@ -180,7 +179,7 @@ static void other_views_are_no_delays(void)
     all_have(LEAST_MS);
 }
 
-/* A setting, or garbage of a host that knows the key. */
+/* A wrong setting, or garbage from a host that knows the key. */
 static void no_host_asks_for_more_than_the_most(void)
 {
     rg__agent *a = nodes[2].a;
@@ -257,8 +256,8 @@ static void come_late(uint64_t turn_ms, int turns)
     }
 }
 
-/* No leader says that they have more time, and what they do not hear while they
- * come late is no silence. */
+/* No leader gives them more time, and what they miss while they are late
+ * themselves does not count as silence. */
 static void late_agents_take_more_time_and_miss_a_leader(void)
 {
     give_leases();

@@ -9,7 +9,7 @@
 #define KEYS     "/regroup/v1/test/"
 #define KEYS_END "/regroup/v1/test0"
 
-/* key is what stands behind the prefix; takes the text. */
+/* key is what follows the prefix; takes the text. */
 void keys_put(etcd_server *server, const char *key, char *text);
 /* meta, for a world of that size. */
 void keys_put_meta(etcd_server *server, int size);
@@ -18,7 +18,7 @@ void keys_put_host(etcd_server *server, uint64_t id);
 void keys_put_leader(etcd_server *server, uint64_t id);
 
 /* An agent "h<id>" with a lease and that scene's client, which reads all keys
- * once and is told nothing later: see known and view. */
+ * once and hears of no later change: see known and view. */
 rg__agent *keys_open_agent(scene *s, uint64_t id);
 void keys_close_agent(rg__agent *a);
 

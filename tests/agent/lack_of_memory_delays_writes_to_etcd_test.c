@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "elastic/agent/checkpoint/saver.h"
-#include "sdk/base/clock.h"
 #include "tests/agent/keys.h"
 #include "tests/lib/no_memory.h"
 
@@ -118,8 +117,8 @@ static bool is_told(scene *s, const act *what)
     return scene_get(s, key).kv_count == 1;
 }
 
-/* What the act needs to know may have come too late for it: then it was told
- * by itself, and is tried again. *is_last_p: nothing was left that could have
+/* The act may have begun before it knew what it needs; then it follows by
+ * itself, and is tried again. *is_last_p: nothing was left that could have
  * failed. */
 static bool fail_one(etcd_server *server, const act *what, long which,
                      bool *is_last_p)
@@ -139,7 +138,7 @@ static bool fail_one(etcd_server *server, const act *what, long which,
     return has_begun;
 }
 
-/* No worker is told; that takes memory. */
+/* No worker is notified, since that takes memory. */
 static void last_out(etcd_server *server)
 {
     scene s;

@@ -41,7 +41,7 @@ static void commit_shard(rg__agent *a)
 /* A partner as in replication.c, for one shard. */
 typedef struct sender {
     rg__chunk out;
-    uint64_t says; /* that its shards are of this generation */
+    uint64_t says; /* the generation that it claims for its shards */
     bool sends_more, has_greeted, has_sent, is_over;
     uint64_t stored;
     char refused[RG__CAUSE_MAX];
@@ -100,7 +100,7 @@ static bool is_over(void *sender_arg)
     return s->is_over;
 }
 
-/* What comes back from a host whose newest decision is of that generation. */
+/* Send to a host whose newest decision is of that generation; the answer. */
 static sender send_to(uint64_t delivered, uint64_t says, bool sends_more)
 {
     static const rg__connection_fns fns = {on_frame, on_room, on_gone};

@@ -1,9 +1,8 @@
 /* The agent of a worker that died tells the leader which one, and why, and
  * publishes it a little later, since the leader needs etcd first. But while
  * etcd has more to hear from it, it tells only that the generation is aborted,
- * and publishes the death at once. The same where no leader can be told.
- *
- * Covers: publish.c beat.c beat_wire.c */
+ * and publishes the death at once. The same if no leader can be told.  Covers:
+ * publish.c beat.c beat_wire.c */
 #include "tests/agent/agents.h"
 
 #include <string.h>
@@ -19,7 +18,8 @@ static rg__events events;
 static char told[512]; /* to the leader */
 static int aborts;
 static const rg__agent *teller;
-static bool was_held; /* what it will publish, when the leader heard of it */
+static bool was_held; /* did it hold the record back when the leader heard of
+                         it? */
 
 static void on_told(rg__agent *a, uint64_t from, uint64_t generation,
                     const char *text, size_t bytes)

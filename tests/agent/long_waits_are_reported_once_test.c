@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/log.h"
 
 static int log_fd;
 

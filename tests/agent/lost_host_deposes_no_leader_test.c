@@ -139,8 +139,8 @@ static uint64_t enough_ns(const rg__agent *a)
     return rg__budget_ns(a->params) * 3 / 10; /* one and a half rounds */
 }
 
-/* All say it once more. False if the machine was so slow that the last of them
- * has stood for long enough since then, or the first for two budgets: that
+/* All say it once more. False if the machine was too slow: the last accusation
+ * has stood for long enough since then, or the first for two budgets, which
  * shows nothing. */
 static bool stand_since_then(scene *s, etcd_server *server, rg__agent *a)
 {

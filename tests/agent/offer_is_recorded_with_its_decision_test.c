@@ -84,7 +84,7 @@ static void put_world(etcd_server *server)
     put_cur(server, 1, RG__GEN_DECIDED);
 }
 
-/* What follows from an offer here: the view has it. */
+/* After an offer, the view has it. */
 static void see(rg__agent *a)
 {
     CHECK_OK(rg__view_read(a, a->mirror, &a->view));
@@ -145,7 +145,7 @@ static void say_ack(rg__agent *a, const char *op)
     free(text);
 }
 
-/* False: etcd was slow, and then a proposal is put on record at once. */
+/* False: etcd was slow, and the proposal was put on record at once. */
 static bool is_offered(place *at)
 {
     rg__agent *a = at->a;
@@ -188,7 +188,8 @@ static bool proposal_and_decision_are_one_record(etcd_server *server)
     WAIT_FOR(&at.s, mirrored(a->mirror, LINE) != NULL);
     see(a);
     a->mirror = NULL;   /* what it has to say stays here */
-    rg__publish_now(a); /* ... also if what the leader reads is behind */
+    rg__publish_now(a); /* ... even if the leader's copy of the keys is
+                           behind */
     CHECK(!a->publication->is_held);
     rg__life_step(a, RG__LIFE_ON_END);
     go(&at);
@@ -227,7 +228,7 @@ static void tell(rg__agent *a, uint64_t from, const char *member,
     free(json);
 }
 
-/* Its host is not heard by etcd. The leader counts only the process that died,
+/* Its host can't reach etcd. The leader counts only the process that died,
  * until etcd shows the death. */
 static bool death_elsewhere_is_enough(etcd_server *server)
 {
@@ -272,8 +273,8 @@ static bool death_elsewhere_is_enough(etcd_server *server)
     return true;
 }
 
-/* No ack comes: then it is on record as any proposal, and may be decided by
- * any leader. */
+/* No ack comes: the offer is put on record like any proposal, and any leader
+ * may decide it. */
 static bool late_offer_goes_on_record(etcd_server *server)
 {
     place at;
@@ -346,7 +347,7 @@ static void only_what_fits_is_taken_up(etcd_server *server)
     go(&at);
 }
 
-/* Generation 2 is on record, as that one. What does a host do that has taken up
+/* Generation 2 is on record with that op. What does a host do that has taken up
  * "two", or whose agent before has taken up one? */
 static rg__agent *see_recorded(place *at, etcd_server *server, const char *op,
                                bool is_next_agent)
@@ -435,8 +436,8 @@ static void one_that_came_to_nothing(etcd_server *server, bool is_next_agent)
     go(&at);
 }
 
-/* What this host has published is laid over the keys no more: a mirror behind
- * that shows an older world, and is not planned from. */
+/* What this host has published is no longer laid over the keys: a mirror that
+ * is behind shows an older world, and no plan is made from it. */
 static void
 nothing_is_planned_before_its_own_record_is_seen(etcd_server *server)
 {

@@ -6,7 +6,6 @@
 #include "tests/agent/agents.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -118,7 +117,7 @@ static void unreadable_process_can(void)
     end(pid);
 }
 
-/* The next descriptor is for the directory, and none is left for its files. */
+/* One descriptor is left for the directory, and none for its files. */
 static void with_unreadable_threads_can(void)
 {
     struct rlimit before, one;
@@ -171,7 +170,7 @@ static void a_dumping_process_can_not(void)
     end(w.pid);
 }
 
-/* The core's name is the machine's business. */
+/* Remove cores; their names depend on the machine. */
 static void clear(const char *folder)
 {
     DIR *dir = opendir(folder);

@@ -1,8 +1,7 @@
-/* A host that drains stays while others fetch the commit from it. If everything
- * was sent but no host has said that it is stored, it stays for the budget;
- * if the world that fetched it has ended, until the next decision: that may
- * name this host again, and there may be no other.
- *
+/* A host that drains stays while others fetch the commit from it. If
+ * everything was sent but no host has said that it is stored, it stays for
+ * the budget; if the world that fetched it has ended, it stays until the
+ * next decision, which may name this host again, as there may be no other.
  * Covers: drain.c fetch.c */
 #include "tests/agent/agents.h"
 
@@ -29,7 +28,7 @@ int main(void)
     CHECK_OK(rg__loop_create(&loop));
     rg__agent *a = agent_make(loop, 1);
     decide_from(a, 2, true);
-    CHECK(rg__drain_is_needed(a)); /* no host has asked for it yet */
+    CHECK(rg__drain_is_needed(a)); /* no host has fetched it yet */
     a->store->served =
         (rg__served){.generation = 2, .sent = 1, .at_ns = rg__now_ns()};
     CHECK(rg__drain_is_needed(a)); /* it may be asked for again */

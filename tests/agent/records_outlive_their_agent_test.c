@@ -26,7 +26,7 @@ static void put_text(rg__fdstore *store, const char *name, const char *text)
     close(ends[0]);
 }
 
-/* What the supervisor does with each message. */
+/* Does what the supervisor does with each message. */
 static bool take(int sock, rg__fdrecord_list *list)
 {
     static rg__fdrecord_message m;

@@ -4,10 +4,8 @@
  * behind each, copies of what is there are taken to its end.
  *
  * Covers: spool.c */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -26,7 +24,7 @@ static const char input[] = "one\ntwo, which is a little longer\n\nthree\n"
 
 typedef struct scene {
     rg__spool *spool;
-    int pipe[2]; /* what is not read yet, also of dead writers */
+    int pipe[2]; /* what nobody has read yet, from dead writers too */
     bool is_file;
     int out[2]; /* read here, written there; a file: twice the same */
 } scene;
@@ -100,7 +98,7 @@ static size_t left_in(int fd)
     return (size_t)n;
 }
 
-/* What has come out, added to n bytes; a file is read again. */
+/* Append what has come out to n bytes; a file is read from its beginning. */
 static size_t read_output(const scene *s, char *bytes, size_t n)
 {
     if (s->is_file)

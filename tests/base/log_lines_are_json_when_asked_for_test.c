@@ -3,7 +3,6 @@
  * characters.
  *
  * Covers: log.c */
-#include <stdlib.h>
 
 #include "sdk/base/log.h"
 #include "tests/base/stderr.h"

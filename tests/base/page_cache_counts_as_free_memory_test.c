@@ -5,7 +5,6 @@
  * Covers: cgroup.c */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "sdk/base/cgroup.h"

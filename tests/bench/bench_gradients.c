@@ -26,7 +26,6 @@
  * the greatest of all rounds: it tells whether the ranks' processors shared a
  * cache. */
 #include <mpi.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

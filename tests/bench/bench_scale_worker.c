@@ -5,7 +5,6 @@
  *
  *   uint64_t t_ns, generation
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,7 +17,6 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
 #include "sdk/base/wire.h"

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 
 from command import (BUILD, Claims, RunDir, find_child, processes_with,

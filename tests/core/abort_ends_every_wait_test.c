@@ -5,7 +5,6 @@
  * the data.
  *
  * Covers: context.c sleep.c */
-#include <sched.h>
 #include <time.h>
 
 #include "sdk/base/clock.h"

@@ -50,6 +50,7 @@ CUDA_CASES = [
     ("one process per device", EXCLUSIVE, [], "weak", "EXCLUSIVE_PROCESS"),
     ("a crash", INIT % 0 + "int __attribute__((constructor)) f(void)"
      "{ __builtin_trap(); }", [], "fail", "crashed"),
+    ("a hang", HANG, [], "fail", "no answer within 10 s"),
 ]
 NCCL_CASES = [
     ("new", NCCL % 22809, [], {}, "ok", "2.28.9, "),

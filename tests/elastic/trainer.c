@@ -7,7 +7,6 @@
  * trainer [flags]       see usage() below
  *
  * Prints `final step N state HASH` on every rank that finishes. */
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>

@@ -3,7 +3,6 @@
  * the first, each once, and not before their gradients are whole.
  *
  * Covers: gpt_net.h */
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "examples/gpt_net.h"

@@ -1,6 +1,6 @@
 """etcd falls silent to rank 0's host while the first commit is made: no worker
-may enter fn before that host has it recorded. Every host says that it waits,
-and the others go on without it, which joins when etcd answers it.
+may enter fn before that host has recorded it. Every host says that it waits;
+then the others go on without that host, and it joins when etcd answers it.
 
 Covers: generation.c"""
 from house import PATIENCE, UNTIL_FINISH, claim, main, trainer, until

@@ -1,6 +1,6 @@
-"""A host whose shards lie nowhere else is cut off from the others, who lack
-them; its keys go as with its lease. Back again, it is stopped while it sends
-them to the world that has left it out, and loses its lease once more. That
+"""A host that alone holds its shards is cut off from the others, and its keys
+vanish as if its lease had ended. Back again, it is stopped while it sends the
+shards to the world that has left it out, and its keys vanish once more. That
 costs no step: a decision names it as a source without a record, and the next
 one waits for it although it has neither a record nor a place.
 

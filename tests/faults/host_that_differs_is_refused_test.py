@@ -1,14 +1,11 @@
-"""A host whose program, arguments, kind, version or registered buffers are not
+"""A host whose program, arguments or registered buffers are not
 the job's is refused with a sentence that gives both values; no other host
 notices.
 
 Covers: job_spec.c"""
-import json
-import os
-import shutil
 
 from house import UNTIL_FINISH, claim, main, trainer, until
-from hosts import Hosts, HostsJob, text64
+from hosts import Hosts, HostsJob
 
 FLAGS = (*UNTIL_FINISH, "--step-ms", "5", "--bytes", "4096")
 
@@ -17,15 +14,6 @@ def shell(words):
     """The same words on every host; what they mean is in the environment."""
     return ["sh", "-c", "exec " + " ".join(words).replace(
         "4096", "${BYTES:-4096}") + " $KIND"]
-
-
-def change_version(hosts, text):
-    """As if a host with another version had begun the job."""
-    key = "/regroup/v1/test/shape"
-    shape = json.loads(hosts.keys(key)[key])
-    before, shape["version"] = shape["version"], text
-    hosts.ask("kv/put", key=text64(key), value=text64(json.dumps(shape)))
-    return before
 
 
 def refused(job, agent, what, *shown):

@@ -8,7 +8,7 @@ Covers: timeline_merge.c timeline_cmd.c"""
 import json
 import os
 
-from house import BUILD, UNTIL_FINISH, claim, main, trainer, until
+from house import BUILD, UNTIL_FINISH, claim, main, trainer
 from hosts import Hosts, HostsJob
 
 CLOCK = os.path.join(BUILD, "tests", "libclock_shim.so")

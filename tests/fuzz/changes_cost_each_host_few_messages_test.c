@@ -21,7 +21,6 @@
  *
  * Covers: leader.c offers.c ack.c beat.c plan.c mirror.c publish.c */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/resource.h>

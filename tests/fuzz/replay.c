@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "tests/check.h"
-#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

@@ -1,7 +1,6 @@
 /* sdk/base/loop.h in simulated time. */
 #include <poll.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/types.h>
 #include <time.h>
 

@@ -3,7 +3,6 @@
  * place and not, on several communicators. Ends with 0 if all bytes are equal.
  * Sums are of small whole numbers, so their grouping changes no bit. */
 #include <mpi.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -24,11 +24,10 @@ import ssl
 import subprocess
 import tempfile
 import threading
-import time
 import urllib.error
 import urllib.request
 
-from house import Failed, claim, free_port, need_etcd, until
+from house import free_port, need_etcd, until
 
 HEAD_MAX = 8192
 FROM = re.compile(rb"\r\nX-Server-From: ([0-9a-f]+)\r\n", re.IGNORECASE)

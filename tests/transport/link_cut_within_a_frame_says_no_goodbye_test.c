@@ -3,7 +3,6 @@
  *
  * Covers: link.c net.c */
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>

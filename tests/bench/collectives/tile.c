@@ -1,7 +1,6 @@
 #include "tests/bench/collectives/tile.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/elements.h"

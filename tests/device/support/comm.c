@@ -2,7 +2,6 @@
  * end. They are never given back to malloc, so that any later use is seen. */
 #include "tests/device/support/comm.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

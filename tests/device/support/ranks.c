@@ -8,8 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sdk/base/clock.h"
-
 #if defined(__SANITIZE_THREAD__)
 /* Each process would sleep for a second at its end. */
 FAKE_API const char *__tsan_default_options(void);

@@ -1,7 +1,6 @@
 /* The script of faults, reports to a test, and which threads may call. */
 #include "tests/device/support/inside.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
