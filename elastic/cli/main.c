@@ -42,8 +42,8 @@ static const rg__command commands[] = {
      "\n"
      "--watch redraws it on a terminal, and else prints it again, a line of\n"
      "JSON each with --json. It ends with the job, and with the code of this\n"
-     "host's agent (regroup run --help); with 69 if that went without a\n"
-     "word.\n",
+     "host's agent (regroup run --help); with 69 if that ended without a\n"
+     "message.\n",
      rg__cmd_status},
     {"events", "[--json] [--follow] [JOB]",
      "list what has happened to a job that runs here, oldest first",
@@ -60,7 +60,7 @@ static const rg__command commands[] = {
      "  ended      the job is over\n"
      "\n"
      "--follow ends with the job, and with the code of this host's agent\n"
-     "(regroup run --help); with 69 if that went without a word.\n",
+     "(regroup run --help); with 69 if that ended without a message.\n",
      rg__cmd_events},
     {"dump", "[--json] [--no-stacks] [JOB]",
      "print what all workers of a job that runs here have been doing",
@@ -120,9 +120,9 @@ static const rg__command commands[] = {
      "Here: run directories whose jobs have no process any more, and files\n"
      "in /tmp and /dev/shm of launches of --mpi that no agent holds. In the\n"
      "etcd of --etcd: the keys of jobs that have ended, and of those that\n"
-     "have had no host for as long as --older-than. etcd does not know since\n"
-     "when that is, so the first look notes it there, and a later one\n"
-     "removes them. A job with a living agent is never touched.\n",
+     "have had no host for as long as --older-than. etcd does not say since\n"
+     "when, so the first look notes the time there, and a later one removes\n"
+     "them. A job with a living agent is never touched.\n",
      rg__cmd_gc},
     {"doctor", "[--etcd-bin PATH] [--etcd URL] [--peer HOST[:PORT]]",
      "check what this machine offers, or the way to a host",

@@ -49,8 +49,8 @@ static const rg__cfg_field cli_table[] = {
     {"HANG_TIMEOUT", "0s", RG__CFG_TIME_AT(rg__settings, hang_ms),
      "how long a launch of --mpi may go on without the end of a step "
      "(rg_state_commit, rg_step_end), since the ranks may wait for each other; "
-     "then another one is begun; 0s: for as long as they do, and after "
-     "REGROUP_STALL that is reported"},
+     "then another one is begun; 0s: never, but after REGROUP_STALL the wait "
+     "is reported"},
     {"TAG", "auto", RG__CFG_TEXT_AT(rg__settings, tag),
      "whether lines of output begin with the worker's name and rank: yes, no, "
      "or auto, which is no under --mpi"},
@@ -78,9 +78,9 @@ static const rg__cfg_field cli_table[] = {
      "the command `regroup` on other hosts; none: at the same place as here"},
     {"EXPORT_ALL", "yes", RG__CFG_YES_AT(rg__settings, export_all),
      "whether agents on other hosts, and so their workers, get your variables, "
-     "but for those of this machine and login (HOME, TMPDIR, SSH_* and the "
-     "like) and of a launcher around; no: only those of -x. Where srun starts "
-     "the agents it passes them on, as it is told to"},
+     "except those of this machine and login (HOME, TMPDIR, SSH_* and the "
+     "like) and of a launcher around this one; no: only those of -x. An "
+     "allocation's srun passes variables on by itself"},
     {"ETCD", NULL, RG__CFG_TEXT_AT(rg__settings, etcd),
      "endpoints of etcd, comma separated, tried in order, as "
      "http://10.0.0.9:2379, https://... or unix:///a/socket/here; `regroup "
