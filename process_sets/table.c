@@ -98,7 +98,6 @@ static bool is_free(const rg__sets *sets, uint32_t place)
            rg__engine_is_vacant(sets->world.ctx->engine, place);
 }
 
-/* The id of the place's next set. */
 static uint32_t next_id(const rg__sets *sets, uint32_t place)
 {
     const uint32_t last = sets->place[place].last;

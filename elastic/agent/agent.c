@@ -30,7 +30,6 @@
 #include <string.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 

@@ -65,7 +65,6 @@ rg_status rg__cli_open(rg__cli *cli, const char *command, int argc,
                        char **argv);
 void rg__cli_close(rg__cli *cli);
 
-/* Print the flags of a command with their documentation. */
 void rg__cli_print_flags(const char *command);
 
 /* Say rg_last_error() on standard error; returns the exit code that stands for

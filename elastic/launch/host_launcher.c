@@ -272,7 +272,7 @@ static uint64_t last_try_ns(const rg__launcher *l, const host *h)
     return h->first_ns + patience_ns(l);
 }
 
-/* A script may name others. */
+/* A script may name other hosts later. */
 static bool is_missed(const rg__launcher *l, const host *h)
 {
     return !l->has_world && l->discovery.command == NULL && h->first_ns != 0 &&
@@ -384,7 +384,8 @@ static void say_rest(const host *h)
                 h->listed.name, h->said, s);
 }
 
-/* What another attempt can't help: a wrong command line, another program. */
+/* Another attempt would not help: the command line is wrong, or the program is
+ * another one. */
 static bool is_for_good(const host *h, int code)
 {
     if (h->has_run)
@@ -588,8 +589,8 @@ static void signal_all(const rg__launcher *l, int signum)
 #define GONE     0
 #define TOO_LATE (-1)
 
-/* Until there is no such host; most_ns 0: without limit. GONE, TOO_LATE or the
- * signal that has come. */
+/* Wait until no such host is left; most_ns 0: without limit. Returns GONE,
+ * TOO_LATE or the signal that came. */
 static int wait_all(rg__launcher *l, bool (*is_one)(const host *),
                     uint64_t most_ns, int *code_p)
 {
@@ -615,7 +616,7 @@ static int wait_all(rg__launcher *l, bool (*is_one)(const host *),
     return GONE;
 }
 
-static void name_remaining_ranks(const rg__launcher *l)
+static void name_remaining_hosts(const rg__launcher *l)
 {
     for (const host *h = l->first; h != NULL; h = h->next)
         if (h->pid != 0)
@@ -624,7 +625,7 @@ static void name_remaining_ranks(const rg__launcher *l)
                     h->listed.name);
 }
 
-static void name_working_ranks(const rg__launcher *l)
+static void name_working_hosts(const rg__launcher *l)
 {
     for (const host *h = l->first; h != NULL; h = h->next)
         if (is_reached(h) && h->absent_ns == 0)
@@ -633,7 +634,8 @@ static void name_working_ranks(const rg__launcher *l)
                     h->listed.name);
 }
 
-/* What it would have reported is unknown, as after a broken connection. */
+/* What the host would have reported is unknown, as after a broken
+ * connection. */
 static void stop_waiting(host *h, bool was_member, int *code_p)
 {
     if (was_member)
@@ -671,8 +673,8 @@ static void look_for_hosts(const rg__launcher *l, int *code_p)
     }
 }
 
-/* The job is done: as on one host, what follows rg_run has all the time that it
- * takes. */
+/* The job is done: as on one host, what programs do after rg_run may take any
+ * time. */
 static int wait_for_programs(rg__launcher *l, int *code_p)
 {
     const uint64_t begin_ns = rg__now_ns();
@@ -684,7 +686,7 @@ static int wait_for_programs(rg__launcher *l, int *code_p)
         if (is_said || rg__now_ns() - begin_ns < FINISH_NS)
             continue;
         is_said = true;
-        name_working_ranks(l);
+        name_working_hosts(l);
     }
     return how;
 }
@@ -725,7 +727,7 @@ int rg__launcher_finish(rg__launcher *l, int code)
         if (h->pid == 0 || h->note->is_reached)
             continue;
         h->state = LEAVING;
-        kill(h->pid, SIGTERM); /* it is told to leave when it comes up */
+        kill(h->pid, SIGTERM); /* it is told to leave once it is up */
     }
     if (code == 0)
         how = wait_for_programs(l, &code);
@@ -735,7 +737,7 @@ int rg__launcher_finish(rg__launcher *l, int code)
         cut_off(l, &code);
         return code;
     }
-    name_remaining_ranks(l);
+    name_remaining_hosts(l);
     drive_out(l);
     return code == 0 && how > 0 ? 128 + how : code;
 }

@@ -43,7 +43,6 @@ static inline bool rg__row_answers(const rg__transition *row, int state,
     return row->event == event && (row->from >> state & 1) != 0;
 }
 
-/* The state after that event. */
 int rg__machine_next(const rg__machine *m, int state, int event);
 
 #endif

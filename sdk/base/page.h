@@ -179,7 +179,6 @@ rg__piece *rg__vault_shard(rg__vault *vault, int slot, rg__commit_id id,
                            uint32_t index);
 bool rg__piece_is(const rg__piece *shard, rg__commit_id id);
 
-/* Empty the slot. */
 void rg__vault_empty(rg__vault *vault, int slot);
 
 size_t rg__page_round(size_t bytes);

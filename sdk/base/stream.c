@@ -26,9 +26,7 @@ static size_t stream_blocks(char *to, const char *from, size_t bytes)
 #else
 static size_t stream_blocks(char *to, const char *from, size_t bytes)
 {
-    (void)to;
-    (void)from;
-    (void)bytes;
+    (void)to, (void)from, (void)bytes;
     return 0;
 }
 #endif

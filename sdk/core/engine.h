@@ -129,7 +129,6 @@ rg_status rg__channel_refuse(rg__channel *channel, const char *what,
 /* Of a request that was noted. */
 rg__channel *rg__req_channel(const rg_req *req);
 
-/* A message to or from a member of the set. */
 typedef struct rg__message_start {
     bool is_send;
     int peer, peer_rank; /* in the set, in the world */

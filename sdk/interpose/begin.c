@@ -45,10 +45,7 @@ static void tell_counts(void)
 /* MPI_Finalize deletes the attributes of MPI_COMM_SELF first of all. */
 static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra)
 {
-    (void)self;
-    (void)keyval;
-    (void)value;
-    (void)extra;
+    (void)self, (void)keyval, (void)value, (void)extra;
     tell_counts();
     rg__chosen_here = (rg__chosen){0};
     PMPI_Grequest_complete(rg__interpose_never);
@@ -73,8 +70,7 @@ static int on_free(void *extra)
 
 static int on_cancel(void *extra, int is_complete)
 {
-    (void)extra;
-    (void)is_complete;
+    (void)extra, (void)is_complete;
     return MPI_SUCCESS;
 }
 

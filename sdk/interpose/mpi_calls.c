@@ -78,7 +78,6 @@ static int carry_packed(facts *f, rg__packed *send, rg__packed *recv, int code)
     return rg__packed_end(recv, code, f->comm);
 }
 
-/* Element i of what is at p. */
 static void *element(const void *p, MPI_Count i, MPI_Datatype type)
 {
     MPI_Aint lower, extent = 0;

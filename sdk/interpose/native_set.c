@@ -172,9 +172,7 @@ static void make(rg__native_set *set, MPI_Comm comm)
 
 int rg__native_set_free(MPI_Comm comm, int keyval, void *value, void *extra)
 {
-    (void)comm;
-    (void)keyval;
-    (void)extra;
+    (void)comm, (void)keyval, (void)extra;
     close_comm(value);
     free(value);
     return MPI_SUCCESS;

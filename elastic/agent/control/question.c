@@ -24,7 +24,6 @@
 
 #include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
-#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/base/sock.h"
 

@@ -4,7 +4,6 @@
 #include "elastic/agent/hosts/hosts.h"
 
 #include <arpa/inet.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/address.h"

@@ -233,8 +233,7 @@ static void pump(stream *st)
 
 static void on_readable(void *arg, int fd, uint32_t events)
 {
-    (void)fd;
-    (void)events;
+    (void)fd, (void)events;
     stream *st = arg;
     pump(st);
     drop_if_written(st->of);
