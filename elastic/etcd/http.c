@@ -487,12 +487,6 @@ static void connect_to_loop(rg__http *http)
     curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS);
 }
 
-bool rg__http_copy(const char *text, char **copy_p)
-{
-    *copy_p = text != NULL ? strdup(text) : NULL;
-    return text == NULL || *copy_p != NULL;
-}
-
 static bool copy_tls(rg__http *http, const rg__http_tls *tls)
 {
     return rg__http_copy(tls->cacert, &http->cacert) &&

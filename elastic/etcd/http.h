@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "regroup/regroup.h"
 #include "sdk/base/loop.h"
@@ -42,7 +43,11 @@ typedef struct rg__http_tls {
 } rg__http_tls;
 
 /* Copy a text, which may be NULL; false: no memory. */
-bool rg__http_copy(const char *text, char **copy_p);
+static inline bool rg__http_copy(const char *text, char **copy_p)
+{
+    *copy_p = text != NULL ? strdup(text) : NULL;
+    return text == NULL || *copy_p != NULL;
+}
 
 /* tls: for etcd; NULL: for other servers. */
 rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,
