@@ -1,8 +1,8 @@
-/* A private etcd: one member for one job, on this host.  Its clients come by a
+/* A private etcd: one member for one job, on this host. Its clients come by a
  * socket in the job's directory, which is ours alone. Only for --etcd-listen it
  * is then started again, at a port for other hosts, when the password is on and
  * there are certificates of the job's own. A port that is free is closed before
- * etcd opens it, so a clash is possible, and then another port is tried.  It is
+ * etcd opens it, so a clash is possible, and then another port is tried. It is
  * started again whenever it ends, at the same place and on the same data, where
  * the job's keys and the password lie: its clients notice a pause. Without
  * those data it would be an empty store that lets every client in, so then it

@@ -1,7 +1,9 @@
 /* What another host sends lies where an older commit lay, whose hashes of
  * blocks stood behind it: a newcomer that copies ahead must not take those for
  * hashes of the bytes that come. The old hashes are removed before the first
- * new byte is written.  Covers: chunk.c */
+ * new byte is written.
+ *
+ * Covers: chunk.c */
 #include "sdk/base/hash.h"
 #include "tests/agent/agents.h"
 

@@ -1,8 +1,9 @@
 /* The agent of a worker that died tells the leader which one, and why, and
  * publishes it a little later, since the leader needs etcd first. But while
  * etcd has more to hear from it, it tells only that the generation is aborted,
- * and publishes the death at once. The same if no leader can be told.  Covers:
- * publish.c beat.c beat_wire.c */
+ * and publishes the death at once. The same if no leader can be told.
+ *
+ * Covers: publish.c beat.c beat_wire.c */
 #include "tests/agent/agents.h"
 
 #include <string.h>

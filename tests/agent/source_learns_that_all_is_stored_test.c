@@ -1,6 +1,8 @@
 /* A host that sends a commit learns from the other host's agent that all of it
  * is stored there: so a host that leaves does not have to guess how long to
- * stay.  Covers: fetch.c */
+ * stay.
+ *
+ * Covers: fetch.c */
 #include "tests/agent/agents.h"
 
 static const rg__commit_id older = {1, 4}, resume = {2, 7};
