@@ -5,6 +5,9 @@
 #include "sdk/transport/tcp/frame.h"
 #include "tests/check.h"
 
+/* Of 2,048 hosts half send what they have to the others; data of a host. */
+enum { MOST_BLOCKS = 1024, MOST = 64 << 10 };
+
 static rg__frame head_of(int kind, uint32_t bytes)
 {
     return (rg__frame){
@@ -26,6 +29,9 @@ static void heads(void)
     CHECK(passes(head_of(FRAME_DATA, BODY_MAX)));
     CHECK(!passes(head_of(FRAME_DATA, BODY_MAX + 1)));
     CHECK(!passes(head_of(FRAME_BLOCKS, sizeof(rg__block_head) - 1)));
+    CHECK(
+        passes(head_of(FRAME_BLOCKS, MOST_BLOCKS * rg__block_bytes(1, MOST))));
+    CHECK(!passes(head_of(FRAME_BLOCKS, BLOCKS_MAX + 1)));
     CHECK(!passes(head_of(FRAME_BYE, 1)));
     CHECK(!passes(head_of(0, 0)));
     CHECK(!passes(head_of(FRAME_KINDS, 0)));

@@ -46,6 +46,13 @@ const rg__frame *rg__exchange_head(rg__native *c, rg__link *l)
 
 /* ---------------------------------------------------------------- my block */
 
+/* Those of half of the hosts, which may all name themselves as the root. */
+_Static_assert(MEMBERS_MAX / 2 *
+                       (sizeof(rg__block_head) + sizeof(rg__descriptor) +
+                        SMALL_ALL + 7) <=
+                   BLOCKS_MAX,
+               "a round of blocks");
+
 static bool make_room(rg__exchange *e, size_t bytes)
 {
     if (bytes <= e->room)
