@@ -293,8 +293,7 @@ static void take_text(rg__etcd_req *req, const rg__http_result *result)
 static void judge_speed(const rg__etcd_req *req, const rg__http_result *result)
 {
     const uint64_t took_ms = (rg__now_ns() - req->sent_ns) / RG__MS;
-    if (result->is_late && result->sendings > 0 &&
-        !has_others(req, req->failures + 1))
+    if (result->is_slow && !has_others(req, req->failures + 1))
         rg__etcd_was_slow(req->etcd, req->doublings);
     else if (result->code == 200 && took_ms < (uint64_t)req->limit_ms / 4)
         rg__etcd_was_quick(req->etcd, req->doublings);

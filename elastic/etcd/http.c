@@ -182,8 +182,10 @@ static void set_options(rg__transfer *t, const char *url, const char *socket,
     /* Over TLS etcd would offer HTTP/2, where a watch would share its
      * connection. */
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    if (t->has_tls)
+    if (t->has_tls) /* a handshake may take as long as an answer */
         set_tls(easy, t->http);
+    else
+        curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     /* Not through the environment's proxy: it would hold watches back. */
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     if (t->body != NULL) {
@@ -196,8 +198,6 @@ static void set_options(rg__transfer *t, const char *url, const char *socket,
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, t);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->why);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
-                     t->has_tls ? (long)HANDSHAKE_MS : (long)CONNECT_MS);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -393,6 +393,8 @@ static void hand_over_end(rg__transfer *t)
     const rg__http_result result = {.code = t->code,
                                     .why = t->why,
                                     .is_late = t->is_late,
+                                    .is_slow = t->is_late &&
+                                               (t->sendings > 0 || t->has_tls),
                                     .body = t->in != NULL ? t->in : "",
                                     .body_bytes = t->in_bytes,
                                     .etag = t->etag,

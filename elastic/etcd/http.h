@@ -22,7 +22,8 @@ typedef struct rg__transfer rg__transfer;
 typedef struct rg__http_result {
     int code;         /* of HTTP; 0: no whole answer */
     const char *why;  /* code 0: the cause */
-    bool is_late;     /* code 0: it is a time limit */
+    bool is_late;     /* code 0: it is a time limit, */
+    bool is_slow;     /* and not that of a connection; over TLS perhaps */
     const char *body; /* what data didn't take; a NUL behind */
     size_t body_bytes;
     const char *etag; /* of the answer's header; "": none */

@@ -20,7 +20,8 @@ class Proxy:
         self.upstream = (address, port)
         self.word = None  # of the request whose answer is to be lost
         self.has_lost = threading.Event()
-        self.late_s = 0  # that each answer takes more
+        self.late_s = 0  # that each answer takes more,
+        self.handshake_s = 0  # and the first bytes of each connection
         self.closes = False  # a connection after one answer; watches go on
         self.written = []  # values that requests have put
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -58,6 +59,7 @@ class Pair:
     def pass_requests(self):
         proxy = self.proxy
         try:
+            time.sleep(proxy.handshake_s)
             while data := self.client.recv(1 << 16):
                 self.is_watch = self.is_watch or b"POST /v3/watch" in data
                 if proxy.word and proxy.word in data:
