@@ -147,8 +147,9 @@ static pid_t stall(etcd_server *server, int *over)
     return child;
 }
 
-/* A busy etcd gets as long to revoke as for any request. */
-static void last_word_waits_for_a_slow_store(etcd_server *server)
+/* A busy etcd gets as long to revoke as for any request, a second. False: the
+ * machine was so busy that it stood still for as long. */
+static bool last_word_waits_for_a_slow_store(etcd_server *server)
 {
     scene s;
     told t = {0};
@@ -159,14 +160,18 @@ static void last_word_waits_for_a_slow_store(etcd_server *server)
     CHECK_OK(rg__lease_create(s.etcd, 60, on_lease, &t, &lease));
     WAIT_FOR(&s, t.held == 1);
     const int64_t id = rg__lease_id(lease);
+    const uint64_t began_ns = rg__now_ns();
     const pid_t child = stall(server, &over);
     rg__lease_destroy(lease);
     scene_close(&s);
-    CHECK_EQ(read(over, &byte, 1), 1);
-    CHECK(!is_known(server, id));
+    const bool is_quick = rg__now_ns() - began_ns < 900 * RG__MS;
+    CHECK(!is_quick || read(over, &byte, 1) == 1);
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK_EQ(status, 0);
     close(over);
+    const bool is_revoked = !is_known(server, id);
+    CHECK(is_revoked || !is_quick);
+    return is_revoked;
 }
 
 /* etcd gone for longer than the TTL: nothing is told, and a restart gives the
@@ -257,7 +262,8 @@ int main(void)
     scene_close(&s);
     unknown_grant_is_held(server);
     last_word_is_still_said(server);
-    last_word_waits_for_a_slow_store(server);
+    for (int i = 0; !last_word_waits_for_a_slow_store(server); i++)
+        CHECK(i < 10);
     outage_is_no_loss(server);
     slow_answer_is_followed_by_the_next();
     etcd_server_stop(server);

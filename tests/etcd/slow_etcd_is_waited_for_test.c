@@ -9,6 +9,10 @@
 #include "tests/etcd/scene.h"
 
 #define SLOW_MS 1500 /* more than a limit of 1 s, less than one of 2 s */
+#define MOST_NS (300 * RG__MS) /* of a turn, or the machine is too busy */
+#define TRIES   10
+
+static uint64_t longest_ns; /* turn */
 
 /* One request at a time is answered, takes_ms after it came. */
 typedef struct server {
@@ -30,7 +34,10 @@ static void on_request(void *arg, fake_conn *conn, const char *path,
 
 static void turn(scene *s, server *e)
 {
+    const uint64_t begin = rg__now_ns();
     scene_turn(s);
+    if (rg__now_ns() - begin > longest_ns)
+        longest_ns = rg__now_ns() - begin;
     if (fake_connected(e->fake) == 0)
         e->conn = NULL;
     if (e->conn == NULL || rg__now_ns() < e->came_ns + e->takes_ms * RG__MS)
@@ -78,50 +85,75 @@ static uint64_t limit_ms(scene *s, server *e)
     e->takes_ms = 0;
     while (!o.is_done)
         turn(s, e);
-    CHECK_EQ(o.sendings, 2);
+    CHECK(o.sendings == 2 || longest_ns > MOST_NS);
     return (e->came_ns - first_ns) / RG__MS;
 }
 
-static void two_endpoints(void)
+static void begin(scene *s, server *e, int endpoints)
 {
-    scene s;
-    server e = {0};
     char urls[256];
-    scene_open_loop(&s);
-    e.fake = fake_open(s.loop, on_request, &e);
-    snprintf(urls, sizeof urls, "%s,%s", fake_url(e.fake), fake_url(e.fake));
-    scene_connect(&s, urls, NULL, NULL);
-    CHECK_EQ(sendings(&s, &e, SLOW_MS), 3); /* both late, then 2 s */
-    rg__etcd_was_slow(s.etcd, s.etcd->doublings);
-    CHECK_EQ(rg__etcd_limit_ms(s.etcd, RG__ETCD_UNARY_MS, RG__ETCD_SLOW_MS),
-             2000);
-    rg__etcd_destroy(s.etcd);
-    s.etcd = NULL;
-    fake_close(e.fake);
-    scene_close(&s);
+    *e = (server){0};
+    longest_ns = 0;
+    scene_open_loop(s);
+    e->fake = fake_open(s->loop, on_request, e);
+    const char *url = fake_url(e->fake);
+    snprintf(urls, sizeof urls, endpoints > 1 ? "%s,%s" : "%s", url, url);
+    scene_connect(s, urls, NULL, NULL);
 }
 
-int main(void)
+/* False: it shows nothing, since the machine was too busy. */
+static bool end(scene *s, server *e)
+{
+    rg__etcd_destroy(s->etcd);
+    s->etcd = NULL;
+    fake_close(e->fake);
+    scene_close(s);
+    return longest_ns <= MOST_NS;
+}
+
+static bool one_endpoint(void)
 {
     scene s;
-    server e = {0};
-    scene_open_loop(&s);
-    e.fake = fake_open(s.loop, on_request, &e);
-    scene_connect(&s, fake_url(e.fake), NULL, NULL);
-    CHECK_EQ(sendings(&s, &e, SLOW_MS), 2);
-    CHECK_EQ(sendings(&s, &e, SLOW_MS), 1); /* it has learned */
+    server e;
+    int quick = 0;
+    begin(&s, &e, 1);
+    const int first = sendings(&s, &e, SLOW_MS);
+    const int second = sendings(&s, &e, SLOW_MS);
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(sendings(&s, &e, 0), 1);
-    CHECK(limit_ms(&s, &e) < SLOW_MS); /* a second again */
+        quick += sendings(&s, &e, 0);
+    const uint64_t ms = limit_ms(&s, &e);
+    if (longest_ns <= MOST_NS) {
+        CHECK_EQ(first, 2);
+        CHECK_EQ(second, 1); /* it has learned */
+        CHECK_EQ(quick, 3);
+        CHECK(ms < SLOW_MS); /* a second again */
+    }
     s.etcd->doublings = 0;
     rg__etcd_was_slow(s.etcd, 1); /* sent before quick answers of others */
     CHECK_EQ(s.etcd->doublings, 2);
     rg__etcd_was_slow(s.etcd, 1); /* another one that was sent with it */
     CHECK_EQ(s.etcd->doublings, 2);
-    rg__etcd_destroy(s.etcd);
-    s.etcd = NULL;
-    fake_close(e.fake);
-    scene_close(&s);
-    two_endpoints();
+    return end(&s, &e);
+}
+
+static bool two_endpoints(void)
+{
+    scene s;
+    server e;
+    begin(&s, &e, 2);
+    const int all = sendings(&s, &e, SLOW_MS);
+    CHECK(all == 3 || longest_ns > MOST_NS); /* both late, then 2 s */
+    rg__etcd_was_slow(s.etcd, s.etcd->doublings);
+    CHECK_EQ(rg__etcd_limit_ms(s.etcd, RG__ETCD_UNARY_MS, RG__ETCD_SLOW_MS),
+             2000);
+    return end(&s, &e);
+}
+
+int main(void)
+{
+    for (int i = 0; !one_endpoint(); i++)
+        CHECK(i < TRIES);
+    for (int i = 0; !two_endpoints(); i++)
+        CHECK(i < TRIES);
     return 0;
 }

@@ -14,12 +14,27 @@ from hosts import Hosts, HostsJob
 FIRST_MS = 500
 SHORT_S = 0.25  # less than seven tenths of FIRST_MS
 LONG_S = 0.45   # more
+TRIES = 10
 
 
 def stop(pid, seconds):
+    """Was it stopped hardly longer than that? A busy machine is late, too."""
+    began = time.monotonic()
     os.kill(pid, signal.SIGSTOP)
     time.sleep(seconds)  # being late for so long is the fault
     os.kill(pid, signal.SIGCONT)
+    return time.monotonic() - began < 1.1 * seconds
+
+
+def keeps_its_place(job, late):
+    """None: it was stopped for too long to say."""
+    job.wait_world(3)
+    before = job.generation()
+    is_exact = stop(late, LONG_S)
+    until(lambda: job.status("h3"), 20, "h3's agent answers")
+    if job.generation() == before:
+        return True
+    return False if is_exact else None
 
 
 def budget_of(job, host):
@@ -68,10 +83,8 @@ def test():
         job.wait_world(3)
         for host in hosts.names:
             claim_shown(job, host)
-        before = job.generation()
-        stop(late, LONG_S)
-        until(lambda: job.status("h3"), 20, "h3's agent answers")
-        claim(job.generation() == before,
+        tries = (keeps_its_place(job, late) for _ in range(TRIES))
+        claim(next((kept for kept in tries if kept is not None), False),
               f"a stop of {LONG_S} s cost h3 its place")
         with open(os.path.join(hosts.folder, "until"), "w", encoding="utf-8"):
             pass
