@@ -41,14 +41,18 @@ class RunDir:
         self.started = []
         return self
 
-    def __exit__(self, *unused):
-        """A test that failed half-way leaves jobs behind: stop them."""
+    def __exit__(self, kind, *unused):
+        """A test that failed half-way leaves jobs behind: stop them, and show
+        what they said."""
         for process in self.started:
             if process.poll() is None:
                 process.terminate()
         for process in self.started:
             try:
-                process.communicate(timeout=20)
+                said = process.communicate(timeout=20)
+                if kind is not None:
+                    print(f"--- {' '.join(process.args)}",
+                          *(text[-3000:] for text in said if text), sep="\n")
             except subprocess.TimeoutExpired:
                 process.kill()
         shutil.rmtree(self.path, ignore_errors=True)

@@ -621,13 +621,13 @@ class Hosts:
         return ",".join(m.url for m in self.etcd)
 
     def ask(self, call, **fields):
-        """Ask any member that answers."""
-        why = None
+        """Ask any member that answers; the only one may be busy for long."""
+        why, patience = None, 20 if len(self.etcd) == 1 else 2
         for member in self.etcd:
             if member.process is None or self.is_cut(member.name):
                 continue
             try:
-                return member.post(call, **fields)
+                return member.post(call, timeout=patience, **fields)
             except OSError as error:
                 why = error
         raise Failed(f"no member of etcd answers {call}: {why}")

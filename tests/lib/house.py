@@ -439,7 +439,7 @@ class Etcd:
         request = urllib.request.Request(f"{self.url}/v3/{call}",
                                          json.dumps(fields).encode(),
                                          method="POST")
-        with urllib.request.urlopen(request, timeout=2) as answer:
+        with urllib.request.urlopen(request, timeout=20) as answer:
             return json.load(answer)
 
     def ask(self, call, **fields):
