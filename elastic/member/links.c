@@ -204,11 +204,6 @@ static int find_lost(const rg__snapshot *snap, const rg__snapshot *all,
     return n;
 }
 
-int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room)
-{
-    return find_lost(snap, snap, lost, room);
-}
-
 void rg__links_keep_times(rg__snapshot *snap, const rg__suspicion *before,
                           int n, uint64_t now_ns)
 {
@@ -321,9 +316,8 @@ static void choose_stood(const rg__snapshot *snap, uint64_t now_ns,
     }
 }
 
-int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
-                          uint64_t round_ns, uint64_t *lost, int room,
-                          uint64_t *again_ns_p)
+int rg__links_lost(const rg__snapshot *snap, uint64_t now_ns, uint64_t round_ns,
+                   uint64_t *lost, int room, uint64_t *again_ns_p)
 {
     graph g = {0};
     rg__snapshot stood = *snap;

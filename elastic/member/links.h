@@ -13,19 +13,17 @@
  * host, then the one with fewer workers, then the one whose lowest rank is
  * higher. Accusations from or against a host that is out no longer count, and a
  * host outside of the world never costs one inside its place. lost has room for
- * `room` ids; returns how many there are. */
-int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room);
-
-/* The same, by whole rounds. Hosts of the world that accusations link are
- * judged together, one and a half rounds after the newest accusation among
- * them: a host that was cut off itself has withdrawn its own by then. While one
+ * `room` ids; returns how many there are.
+ *
+ * Accusations count after whole rounds. Hosts of the world that they link are
+ * judged together, one and a half rounds after the newest of them: a host that
+ * was cut off itself has withdrawn its own by then. While one
  * of them has said nothing the wait is a budget (five rounds), and no
  * accusation waits longer than two; but a host that says nothing and that three
  * others, or most, have accused for one and a half rounds is not waited for.
  * *again_ns_p: in how long to look again; 0: all count. */
-int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
-                          uint64_t round_ns, uint64_t *lost, int room,
-                          uint64_t *again_ns_p);
+int rg__links_lost(const rg__snapshot *snap, uint64_t now_ns, uint64_t round_ns,
+                   uint64_t *lost, int room, uint64_t *again_ns_p);
 
 /* Accusations that stood before keep their beginning; one that was withdrawn
  * and made again meanwhile begins now. */

@@ -265,8 +265,9 @@ static void configure(job *j, const char *line)
 /* The same keys, looked at again while time passes. */
 static void look(job *j)
 {
-    uint64_t lost[HOSTS_MAX];
-    const int n = rg__links_lost(&j->snap, lost, HOSTS_MAX);
+    uint64_t lost[HOSTS_MAX], again;
+    const int n =
+        rg__links_lost(&j->snap, UINT64_MAX, SECOND, lost, HOSTS_MAX, &again);
     FUZZ_CLAIM(n >= 0 && n <= HOSTS_MAX);
     for (uint64_t i = 0; i < LOOKS; i++) {
         rg__plan plan;

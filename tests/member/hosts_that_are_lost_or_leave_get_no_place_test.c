@@ -213,7 +213,7 @@ static void who_vanishes_from_a_proposal_is_lost_all_the_same(void)
     job_proposed(&j, 2, three, 3, true);
     free(j.snap.host[--j.snap.hosts].slot); /* c's lease has ended */
     job_suspects(&j, 1, 3);
-    CHECK_EQ(rg__links_lost(&j.snap, lost, 2), 1);
+    CHECK_EQ(job_lost(&j, lost, 2), 1);
     CHECK_EQ(lost[0], 3);
     job_end(&j);
 }

@@ -22,7 +22,7 @@ static void begin_four(job *j)
 static void check_lost(job *j, const uint64_t *ids, int n)
 {
     uint64_t lost[8];
-    CHECK_EQ(rg__links_lost(&j->snap, lost, 8), n);
+    CHECK_EQ(job_lost(j, lost, 8), n);
     for (int i = 0; i < n; i++)
         CHECK_EQ(lost[i], ids[i]);
     job_end(j);
@@ -144,7 +144,7 @@ static void outsiders_count_where_no_record_is_seen(void)
     job_suspects(&j, 4, 3);
     job_suspects(&j, 4, 1);
     uint64_t lost[8];
-    CHECK_EQ(rg__links_lost(&j.snap, lost, 8), 0);
+    CHECK_EQ(job_lost(&j, lost, 8), 0);
     job_lose_record(&j, 1);
     check_lost(&j, (uint64_t[]){3, 4}, 2);
 }
@@ -160,18 +160,16 @@ static void fresh_accusation_costs_no_host_its_place(void)
     begin_four(&j);
     job_suspects(&j, 4, 1);
     rg__links_keep_times(&j.snap, NULL, 0, SECOND);
-    CHECK_EQ(rg__links_lost_by_now(&j.snap, SECOND, round, lost, 8, &again), 0);
+    CHECK_EQ(rg__links_lost(&j.snap, SECOND, round, lost, 8, &again), 0);
     CHECK_EQ(again, round * 3 / 2);
     before = j.snap.suspicion[0];
     job_suspects(&j, 1, 4);
     rg__links_keep_times(&j.snap, &before, 1, SECOND + round / 2);
-    CHECK_EQ(rg__links_lost_by_now(&j.snap, SECOND + round / 2, round, lost, 8,
-                                   &again),
-             0);
+    CHECK_EQ(
+        rg__links_lost(&j.snap, SECOND + round / 2, round, lost, 8, &again), 0);
     CHECK_EQ(again, round); /* the older one's own time, the newer's is 1.5 */
-    CHECK_EQ(rg__links_lost_by_now(&j.snap, SECOND + 2 * round, round, lost, 8,
-                                   &again),
-             1);
+    CHECK_EQ(
+        rg__links_lost(&j.snap, SECOND + 2 * round, round, lost, 8, &again), 1);
     CHECK_EQ(lost[0], 4);
     CHECK_EQ(again, 0);
     job_end(&j);
@@ -189,10 +187,10 @@ static void a_world_that_has_vanished_is_not_lost_on_anybodys_word(void)
     job_decided(&j, 1, one, 1, (rg__commit_id){0, 0});
     job_suspects(&j, 2, 1);
     uint64_t lost[2];
-    CHECK_EQ(rg__links_lost(&j.snap, lost, 2), 1);
+    CHECK_EQ(job_lost(&j, lost, 2), 1);
     CHECK_EQ(lost[0], 2);
     job_lose_record(&j, 1);
-    CHECK_EQ(rg__links_lost(&j.snap, lost, 2), 1);
+    CHECK_EQ(job_lost(&j, lost, 2), 1);
     CHECK_EQ(lost[0], 2);
     job_host(&j, "a", 7, 1);
     check_lost(&j, NULL, 0);

@@ -1,5 +1,7 @@
 #include "tests/member/job.h"
 
+#include "elastic/member/links.h"
+
 static void *grow(void *array, int n, size_t item)
 {
     char *more = realloc(array, item * (size_t)(n + 1));
@@ -177,6 +179,12 @@ void job_suspects(job *j, uint64_t by, uint64_t host)
     rg__snapshot *s = &j->snap;
     s->suspicion = grow(s->suspicion, s->suspicions, sizeof *s->suspicion);
     s->suspicion[s->suspicions++] = (rg__suspicion){.host = host, .by = by};
+}
+
+int job_lost(const job *j, uint64_t *lost, int room)
+{
+    uint64_t again;
+    return rg__links_lost(&j->snap, UINT64_MAX, 1, lost, room, &again);
 }
 
 void job_link(job *j, uint64_t g, const char *by, const char *link)

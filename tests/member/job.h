@@ -42,6 +42,8 @@ void job_fin(job *j, uint64_t g, const char *host);
 
 /* `by` does not hear `host`. */
 void job_suspects(job *j, uint64_t by, uint64_t host);
+/* Hosts to go on without once all suspicions count. */
+int job_lost(const job *j, uint64_t *lost, int room);
 /* A connection between two hosts broke in generation g. */
 void job_link(job *j, uint64_t g, const char *by, const char *link);
 

@@ -39,8 +39,8 @@ static void at(scene *s, uint64_t ms, uint64_t by, uint64_t host)
 
 static int look(scene *s, uint64_t ms, uint64_t lost[HOSTS], uint64_t *again)
 {
-    return rg__links_lost_by_now(&s->job.snap, s->begin_ns + ms * MS, ROUND,
-                                 lost, HOSTS, again);
+    return rg__links_lost(&s->job.snap, s->begin_ns + ms * MS, ROUND, lost,
+                          HOSTS, again);
 }
 
 static void check_none(scene *s, uint64_t ms)

@@ -331,8 +331,8 @@ int rg__suspect_lost(rg__agent *a, uint64_t *lost, int room,
 {
     const uint64_t now = rg__now_ns();
     leave_out_taken_back(a, &a->known, now);
-    return rg__links_lost_by_now(&a->known, now, round_length_ns(a), lost, room,
-                                 again_ns_p);
+    return rg__links_lost(&a->known, now, round_length_ns(a), lost, room,
+                          again_ns_p);
 }
 
 int rg__suspect_no_etcd(const rg__agent *a, uint64_t *no_etcd, int room)
@@ -384,8 +384,8 @@ static bool is_leader_lost(rg__agent *a, const rg__snapshot *found)
     seen.suspicion = found->suspicion;
     seen.suspicions = found->suspicions;
     leave_out_taken_back(a, &seen, asked);
-    const int n = rg__links_lost_by_now(&seen, asked, round_length_ns(a), lost,
-                                        LOST_MAX, &again_ns);
+    const int n = rg__links_lost(&seen, asked, round_length_ns(a), lost,
+                                 LOST_MAX, &again_ns);
     if (again_ns != 0)
         rg__timer_set(a->suspects->judge_timer,
                       left_ns(asked + again_ns, rg__now_ns()));
