@@ -117,10 +117,9 @@ rg_status rg__tensor_get(const rg_reducer *r, const rg__bucket *b,
  * is 1. */
 rg_status rg__adasum(rg_set *set, rg__vector *vector, int n, double scale);
 
-/* tuning.c: in a new reducer; from the beginning; after a step, true: there is
- * another way now; collective, in the first plan of a generation. */
+/* tuning.c: for a new reducer; after a step, true: there is another way now;
+ * collective, in the first plan of a generation. */
 void rg__tuning_create(rg_reducer *r);
-void rg__tuning_begin(rg_reducer *r);
 bool rg__tuning_look(rg_reducer *r, int64_t ns);
 rg_status rg__tuning_share(rg_reducer *r);
 

@@ -19,7 +19,7 @@
 
 static const uint64_t sizes[SIZES] = {4 * MIB, MIB, 2 * MIB, 8 * MIB, 16 * MIB};
 
-void rg__tuning_begin(rg_reducer *r)
+static void begin(rg_reducer *r)
 {
     rg__tuning *t = &r->tuning;
     t->nth = t->looks = 0;
@@ -42,7 +42,7 @@ void rg__tuning_create(rg_reducer *r)
     r->tuning.is_on = !r->tuning.is_over;
     if (r->params.bucket_bytes == 0)
         r->params.bucket_bytes = sizes[0];
-    rg__tuning_begin(r);
+    begin(r);
 }
 
 static void write_log(const rg_reducer *r, const char *what, int64_t ns)
@@ -110,6 +110,6 @@ rg_status rg__tuning_share(rg_reducer *r)
     if (t->is_over)
         t->now = t->best = best;
     else
-        rg__tuning_begin(r);
+        begin(r);
     return RG_OK;
 }

@@ -153,7 +153,7 @@ uint64_t rg__schedule_part_count(const rg__native *c, int r)
     return o->kind == RG__REDUCE_SCATTERV ? o->recv_counts[r] : o->count;
 }
 
-uint64_t rg__schedule_part_begin(const rg__native *c, int r)
+static uint64_t part_begin(const rg__native *c, int r)
 {
     uint64_t at = 0;
     if (c->user.kind == RG__REDUCE_SCATTER)
@@ -212,7 +212,7 @@ static void keep_my_part(const rg__native *c)
     if (bytes > 0)
         rg__copy(c->user.recv,
                  c->schedule->scratch +
-                     rg__schedule_part_begin(c, c->set_rank) * rg__element(c),
+                     part_begin(c, c->set_rank) * rg__element(c),
                  (size_t)bytes);
 }
 

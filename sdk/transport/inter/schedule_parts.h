@@ -43,9 +43,8 @@ rg_status rg__schedule_room(rg__native *c, uint64_t bytes);
 /* Begin a part among the members of this host. Returns IN_PROGRESS. */
 rg_status rg__schedule_begin_local(rg__native *c, const rg__coll *part);
 
-/* Rank r's part of the data that a reduce_scatter sends, in elements. */
+/* Elements in rank r's part of the data that a reduce_scatter sends. */
 uint64_t rg__schedule_part_count(const rg__native *c, int r);
-uint64_t rg__schedule_part_begin(const rg__native *c, int r);
 
 /* scatter.c: a large reduce_scatter, as rg__schedule_next. */
 rg_status rg__scatter_next(rg__native *c);
