@@ -70,9 +70,8 @@ static void follow_size(rg__agent *a)
             size->min, size->max, rg__plural(size->max));
 }
 
-/* Asked for by an agent without members, or by the leader. Other agents without
- * members wait for the end, which the leader writes if no other agent is left
- * to. */
+/* Asked for by an agent without members, or by the leader. Others without
+ * members wait for the end, which the leader writes if nobody else can. */
 static void follow_stop(rg__agent *a)
 {
     const rg__end *stop = &a->view.stop;

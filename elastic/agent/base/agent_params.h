@@ -16,8 +16,7 @@
 #define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
 #define RG__EXIT_DIFFERS   78 /* not the job's program, version or buffers */
 
-/* Beside the run directory: the events of a job that has ended; its name behind
- * it. */
+/* Beside the run directory: the events of an ended job, whose name follows. */
 #define RG__EVENT_LOG_FILE ".story-"
 
 #define RG__DETECT_FIRST_MS 500 /* of a budget that follows */

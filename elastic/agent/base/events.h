@@ -20,8 +20,7 @@ typedef struct rg__slot rg__slot;
 typedef struct rg__connection rg__connection;
 
 typedef struct rg__events {
-    /* The exits (exits.h): this host leaves, or the job ends; a->verdict says
-     * why. */
+    /* Exits (exits.h): this host leaves, or the job ends; why: a->verdict. */
     void (*leave)(rg__agent *a, int code);
     void (*end)(rg__agent *a, int code);
     void (*open_late)(rg__agent *a); /* the job is not open in time */
@@ -108,8 +107,7 @@ typedef struct rg__events {
     void (*no_etcd_changed)(rg__agent *a);
     void (*leader_missed)(rg__agent *a); /* no agent leads */
     void (*paths_judged)(rg__agent *a);  /* between this host and the world */
-    /* The leader knows why a generation ends from a host that can't publish
-     * it. */
+    /* A host that can't publish why a generation ends has told the leader. */
     void (*ended_for)(rg__agent *a, uint64_t generation, const char *why);
 
     /* The vault. A commit came from other hosts, or did not. */

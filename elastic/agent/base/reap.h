@@ -1,5 +1,4 @@
-/* The agent asks at once how a child has ended; a thread beside the loop reaps
- * the child. */
+/* The agent asks at once how a child ended; another thread reaps it. */
 #ifndef RG_AGENT_REAP_H
 #define RG_AGENT_REAP_H
 

@@ -15,8 +15,7 @@ void rg__checkpoint_stop(rg__agent *a); /* give up what is under way */
 /* This agent ends: whatever is not durable by then is given up. */
 void rg__checkpoint_bound(rg__agent *a, uint64_t within_ns);
 
-/* last.c: the job ends; its newest commit becomes a checkpoint first, if it is
- * to. */
+/* last.c: the job ends; its newest commit may become a checkpoint first. */
 bool rg__last_is_wanted(const rg__agent *a);
 void rg__last_begin(rg__agent *a);
 /* The same, where fn has returned everywhere. */

@@ -84,7 +84,7 @@ static rg_status add_shards(rg__image *c, int k)
     return st;
 }
 
-/* A vault slot tells the lengths of our parts; the other hosts' files will tell
+/* A vault slot shows our parts' lengths; other hosts' files will show
  * theirs. */
 static rg_status add_parts(rg__image *c, int k)
 {

@@ -1,6 +1,5 @@
 /* A commit out of the vault, on its way into a checkpoint: which pieces of the
- * file this host writes, and their bytes in memory of its own. In the writer's
- * process. */
+ * file this host writes, and their bytes in memory of the writer's process. */
 #ifndef RG_AGENT_IMAGE_H
 #define RG_AGENT_IMAGE_H
 

@@ -76,8 +76,7 @@ static rg__commit_id find_newest(const rg__saver *v, uint32_t *shards_p)
     return newest;
 }
 
-/* For a job that is done; if it is refused because the view was old, it is sent
- * again. */
+/* For a job that is done; sent again if refused because the view was old. */
 void rg__last_tell_end(rg__saver *v)
 {
     if (!v->tells_end || v->phase != SAVER_IDLE || v->has_next ||

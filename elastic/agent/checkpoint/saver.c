@@ -110,8 +110,7 @@ static void end_late(void *saver_arg)
 
 /* ---------------------------------------------------------------- failures */
 
-/* Refused while the view does not show the last message yet; then it is sent
- * again. */
+/* Refused, and sent again, while the view lacks the last message. */
 static void on_told(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__saver *v = arg;

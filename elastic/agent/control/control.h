@@ -24,14 +24,13 @@ void rg__questions_look(rg__agent *a);
 char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole,
                  const json_t *times);
 
-/* event_log.c: What has happened to the job from a generation on, as JSON,
- * malloc'd. */
+/* event_log.c: the job's events from a generation on, as JSON, malloc'd. */
 char *rg__event_log(rg__agent *a, const rg__snapshot *snap, uint64_t from);
 
 /* Into a file beside the run directory, for when the job is gone. */
 void rg__event_log_save(rg__agent *a, const char *text);
 
-/* drain_ask.c: write that a host is to leave, and answer the command; owns the
+/* drain_ask.c: tell a host to leave, and answer the command; owns the
  * socket. */
 void rg__drain_ask(rg__agent *a, const char *host, uint64_t deadline_ms,
                    int sock);
@@ -42,8 +41,7 @@ void rg__scale_ask(rg__agent *a, int min, int max, int sock);
 void rg__change_asks_drop(rg__agent *a); /* both */
 
 /* timeline_ask.c: begin a timeline of all hosts, "": end it, and answer the
- * command; owns the socket. Another agent asks for that of this host; false:
- * malformed. */
+ * command; owns the socket. Another agent asks for ours; false: malformed. */
 void rg__timeline_ask(rg__agent *a, const char *path, int sock);
 bool rg__timeline_serve(rg__agent *a, rg__connection *c, const void *body,
                         size_t n);

@@ -1,5 +1,4 @@
-/* GET /metrics HTTP/1.1, and header lines that are not read, up to an empty
- * line. */
+/* GET /metrics HTTP/1.1, then unread header lines up to an empty line. */
 #include "elastic/agent/control/scrape_request.h"
 
 #include <string.h>

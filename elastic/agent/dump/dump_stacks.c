@@ -227,8 +227,7 @@ static off_t size_of(int fd)
     return fstat(fd, &at) == 0 ? at.st_size : 0;
 }
 
-/* All of it is written by the handler, so the text ends when nothing more
- * comes. */
+/* The handler writes all of it, so the text ends when no more comes. */
 static char *python_text(pid_t pid)
 {
     int number = 0;

@@ -402,8 +402,7 @@ void rg__generation_try_begin(rg__agent *a)
     put_begun(a, p->generation);
 }
 
-/* A worker here has made the first commit, and may not go on before it is on
- * record. */
+/* A worker here made the first commit, and waits until it is on record. */
 static bool is_record_awaited(const rg__agent *a, const rg__proposal *p)
 {
     for (int i = 0;
@@ -573,8 +572,8 @@ static void deliver(rg__agent *a)
     if (c != NULL)
         c->decided = rg__now_ns();
     a->detected_ns = 0;
-    /* a worker that was left out is still in an older generation: it comes to
-     * the door */
+    /* a worker left out is still in an older generation: it comes to the
+     * door */
     rg__generation_abort(a, p->generation - 1);
     rg__log_who(a->params->host, -1, p->size, p->generation);
     rg__log(RG__INFO, "agent", "generation %llu: %d worker%s, %s",

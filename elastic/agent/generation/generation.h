@@ -1,5 +1,4 @@
-/* This host's part in generations, the leader's part, and what this host
- * publishes. */
+/* This host's and the leader's part in generations; what a host publishes. */
 #ifndef RG_AGENT_GENERATION_H
 #define RG_AGENT_GENERATION_H
 
@@ -75,8 +74,7 @@ void rg__publish_fill(const rg__agent *a,
                       rg__host_record *host); /* slot: room */
 void rg__publish_reason(rg__agent *a, uint64_t generation, const rg__slot *s,
                         const char *text);
-/* Of a worker that died. Other hosts hear of it first: the leader plans from
- * that. */
+/* A worker died. Other hosts hear of it first: the leader plans from that. */
 void rg__publish_death(rg__agent *a, uint64_t generation, const rg__slot *s,
                        const char *text);
 /* The same of a connection between this host and another that broke. */

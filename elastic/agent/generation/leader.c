@@ -153,9 +153,8 @@ static void collect_garbage(rg__txn_draft *t, const rg__line *line)
     drop_lines(t);
 }
 
-/* No worker enters fn before this key is there: what begins with rank 0's
- * memory compares that there is none yet, and what is decided with a commit
- * writes it. */
+/* No worker enters fn before this key is there: a decision for rank 0's memory
+ * compares that it is missing, and one with a commit writes it. */
 static void add_begun(rg__txn_draft *t, const rg__line *line)
 {
     const bool is_begun = t->a->known.begun != 0;
@@ -251,9 +250,8 @@ static void add_refusal(rg__txn_draft *t, const rg__plan *plan)
                 rg__drain_text(&leave), 0);
 }
 
-/* Each host that is here is told to leave, as many at a time as etcd takes, and
- * this one last; the world that may still be training somewhere is told
- * nothing. */
+/* Each host that is here is told to leave, as many at a time as etcd takes,
+ * this one last; a world that may still train elsewhere is told nothing. */
 static void add_leave(rg__txn_draft *t, const rg__plan *plan)
 {
     const rg__agent *a = t->a;
@@ -615,8 +613,7 @@ static void on_whole(void *arg, int64_t revision, bool wiped)
         rg__leader_has_news(arg);
 }
 
-/* A leader sees all keys of the job; an agent that no longer leads drops
- * them. */
+/* A leader sees all keys of the job; an agent that stops leading drops them. */
 static void see_the_whole(rg__agent *a)
 {
     if (rg__view_i_lead(a) == (a->leader->whole != NULL))

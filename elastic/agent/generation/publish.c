@@ -188,9 +188,8 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
         a->on->settled(a);
 }
 
-/* That a host of the world has gone is recorded for good: others would wait
- * for it, and a job is over when all of them have gone; a static job is done
- * then. */
+/* That a host of the world has gone is recorded for good: others would wait for
+ * it, and a job is over, a static one done, when all have gone. */
 static int64_t lease_of_record(const rg__agent *a)
 {
     const bool is_last_word =
@@ -222,9 +221,8 @@ static void send_record(rg__agent *a)
 }
 
 /* A leader plans from what it knows of its own host, and from deaths that it is
- * told. What it offers because of that is the first that etcd hears: a txn for
- * the record alone would hold it up. Whatever becomes of the offer, the record
- * follows. */
+ * told. etcd hears first what it offers because of that: a txn for the record
+ * alone would hold it up. The record follows in any case. */
 static bool may_wait(const rg__agent *a)
 {
     return a->publication->has_published && !a->departure.is_leaving &&

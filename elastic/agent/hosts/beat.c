@@ -442,8 +442,7 @@ uint64_t rg__beat_asks_ns(const rg__agent *a)
                : first_ns;
 }
 
-/* For a host that has not said yet, nothing gets shorter; none gets more than
- * the most. */
+/* Nothing gets shorter for a silent host; none gets more than the most. */
 static uint64_t largest_asked_ns(const rg__agent *a)
 {
     uint64_t most_ns = rg__beat_asks_ns(a);
@@ -832,8 +831,7 @@ static void note_refusal(rg__agent *a, int sock)
     }
 }
 
-/* An agent that knows the job's key is answered, even if it is not known here
- * yet. */
+/* Any agent that knows the job's key is answered, known here or not. */
 static void answer(rg__agent *a, const rg__beat *probe,
                    struct sockaddr_storage *at, socklen_t bytes)
 {

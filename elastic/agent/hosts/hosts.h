@@ -53,8 +53,7 @@ void rg__beat_start(rg__agent *a);
 void rg__beat_follow(rg__agent *a);
 /* A generation is aborted for a certain reason: neighbours and the leader,
  * which tells all hosts, need not wait for etcd. death: which member, and why;
- * NULL: it was another host's, or etcd is to hear of it first. true: the leader
- * is told. */
+ * NULL: another host's, or etcd hears of it first. true: the leader is told. */
 bool rg__beat_abort(rg__agent *a, uint64_t generation, const char *death);
 /* Send a probe to each known peer, now and with each beat until it answers. */
 void rg__beat_probe_all(rg__agent *a, uint64_t round_ns);
@@ -92,8 +91,7 @@ typedef struct rg__beat_counts {
 } rg__beat_counts;
 rg__beat_counts rg__beat_count(const rg__agent *a);
 
-/* The budget that this agent asks for, and the longest delay that it has seen
- * lately. */
+/* The budget that this agent asks for; the longest delay seen lately. */
 uint64_t rg__beat_asks_ns(const rg__agent *a);
 uint64_t rg__beat_delay_ns(const rg__agent *a);
 
@@ -122,8 +120,7 @@ void rg__suspect_heard(rg__peer *one);  /* it has answered a probe */
 /* A host has said that it aborted the generation: if it can't publish why, the
  * leader does, also one that leads since then. */
 void rg__suspect_told(rg__agent *a, uint64_t generation);
-/* Since when have these accusations stood, as this agent saw it? Before it led,
- * too. */
+/* Since when has this agent seen these accusations? Also before it led. */
 void rg__suspect_note(rg__agent *a, rg__snapshot *snap);
 /* Hosts that the leader goes on without; while a round of looks is under way
  * *again_ns_p says when it will be over. */

@@ -108,8 +108,7 @@ static void on_late(void *arg)
 
 static void dial_on(dial *d);
 
-/* A host that refuses does answer: an agent is there, a worker may have
- * died. */
+/* A refusal is an answer: an agent is there, a worker may have died. */
 static void on_answer(dial *d, int cause)
 {
     const bool is_fine = cause == 0 || (cause == ECONNREFUSED && d->next > 0);
@@ -493,8 +492,7 @@ static bool is_reached(const rg__agent *a)
     return rg__address_is_reached(a, &two);
 }
 
-/* The host that it begins with: before there is a world the leader, which will
- * be in it. */
+/* The first host: before there is a world the leader, which will be in it. */
 static void choose_hosts(rg__paths *p)
 {
     const rg__agent *a = p->a;

@@ -84,9 +84,9 @@ bool rg__peers_sockaddr(const rg__address *address, uint32_t port,
 void rg__connection_take(rg__connection *c, const rg__connection_fns *fns,
                          void *arg);
 
-/* Room for the body of a frame, RG__PEER_BODY_MAX bytes; NULL while an earlier
- * frame has not left, then `room` comes. rg__connection_send sends what was put
- * there. */
+/* Room for the body of a frame, RG__PEER_BODY_MAX bytes, which
+ * rg__connection_send sends; NULL while an earlier frame has not left, then
+ * `room` comes. */
 void *rg__connection_space(rg__connection *c);
 void rg__connection_send(rg__connection *c, uint32_t type, size_t n);
 

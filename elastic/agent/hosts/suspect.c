@@ -360,8 +360,7 @@ static void on_deposed(void *arg, rg_status st, const rg__txn_reply *reply)
     a->suspects->deposing = NULL;
 }
 
-/* Where there is no memory for it, the leader is judged again with the next
- * beat. */
+/* Without memory for it, the leader is judged again with the next beat. */
 static void depose(rg__agent *a, int64_t token)
 {
     rg__txn_draft t = rg__job_txn(a);
@@ -477,8 +476,7 @@ static void look_at_no_etcd(rg__agent *a)
         a->on->no_etcd_changed(a);
 }
 
-/* The generation that members are in; none goes on to another before a step
- * end. */
+/* The members' generation; none goes on to another before a step end. */
 static uint64_t standing(const rg__agent *a)
 {
     const rg__cur *cur = &a->view.cur;

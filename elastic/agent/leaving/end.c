@@ -144,8 +144,8 @@ static uint64_t time_to_end(const rg__agent *a)
                : TERM_NS;
 }
 
-/* The others have been told. With the last host, or when an operator asks, the
- * job ends. */
+/* The others know. With the last host, or when an operator asks, the job
+ * ends. */
 static void stop(rg__agent *a, bool ends_job)
 {
     rg__life_step(a, RG__LIFE_ON_END);

@@ -23,8 +23,7 @@ typedef struct rg__leaving_saved {
 rg__leaving_saved rg__leaving_save(const rg__agent *a);
 void rg__leaving_resume(rg__agent *a, const rg__leaving_saved *was);
 void rg__leaving_go_on(rg__agent *a); /* the job's keys are here */
-/* End the job, after the step that is under way if its commit is to become a
- * checkpoint. */
+/* End the job, after this step if its commit is to become a checkpoint. */
 void rg__agent_stop_job(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Before the job ends: have the step that is under way end with a commit; true

@@ -43,8 +43,7 @@ static bool is_in_world(const rg__agent *a, const rg__worker *w)
     return w->entered > a->aborted && is_decided;
 }
 
-/* A process that has not met us, or has not come to the door, may do
- * anything. */
+/* A process that has not connected or come to the door may do anything. */
 static bool is_busy(const rg__agent *a, const rg__slot *s)
 {
     if (!rg__slot_is_alive(s))
@@ -94,8 +93,7 @@ static void say_wait(rg__agent *a, standstill why)
     rg__wait_begin(a, RG__WAIT_OUTAGE, 0, "%s", what[why]);
 }
 
-/* Once, and not only what is waited for: people must know that no worker
- * trains. */
+/* Once, and not only the wait: people must know that no worker trains. */
 static void say_standstill(const rg__agent *a, standstill why)
 {
     if (why == NOT_BEGUN)

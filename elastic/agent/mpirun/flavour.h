@@ -46,8 +46,7 @@ typedef struct rg__flavour {
 /* By number, below RG__FLAVOURS. */
 const rg__flavour *rg__flavour_at(int i);
 
-/* A bit for each flavour whose programs need a library of that name; 0: it is
- * no MPI's. */
+/* A bit for each flavour whose programs need that library; 0: no MPI's. */
 unsigned rg__flavours_with(const char *library);
 /* NULL: none of them says so to --version. */
 const rg__flavour *rg__flavour_that_says(const char *text);

@@ -91,8 +91,7 @@ static void miss(rg__agent *a)
         rg__slots_miss(a);
 }
 
-/* Its ranks have gone on in place without others, for which MPI_Finalize may
- * wait. */
+/* Its ranks went on without others, for which MPI_Finalize may wait. */
 static bool has_outlived_any(const rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);

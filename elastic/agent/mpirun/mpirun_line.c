@@ -43,8 +43,7 @@ static void split(words *w, const char *text)
     }
 }
 
-/* Its address, so that no name has to be resolved; a job on this host alone has
- * none. */
+/* An address, so that no name is resolved; a job on one host has none. */
 const char *rg__seat_host(const rg__seat *seat)
 {
     return seat->address.text[0] != '\0' ? seat->address.text : "localhost";

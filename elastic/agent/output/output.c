@@ -186,8 +186,7 @@ static bool print_next(stream *st)
     return true;
 }
 
-/* false: stalled. An output that has not finished its line then lets others go
- * first. */
+/* false: stalled. An output within a line then lets others go first. */
 static bool write_out(stream *st)
 {
     const bool was_within = rg__spool_is_within(st->spool);

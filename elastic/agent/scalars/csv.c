@@ -1,6 +1,5 @@
-/* The CSV: a line for each metric of a step. Between writes it consists of
- * whole lines; the next writer removes a half line that a killed one has
- * left. */
+/* The CSV: a line for each metric of a step. Between writes its lines are
+ * whole; a half line of a killed writer is removed by the next one. */
 #include "elastic/agent/scalars/scalars_parts.h"
 
 #include <errno.h>

@@ -22,12 +22,10 @@ typedef struct rg__sink {
     off_t end;
     uint64_t last; /* step; 0: none */
 } rg__sink;
-/* What the disk has no room for is taken back, and nothing is written after
- * it. */
+/* What the disk has no room for is taken back; nothing is written after it. */
 void rg__sink_append(rg__sink *sink, const char *bytes, size_t n);
 
-/* csv.c. Open or make it; -1: rg_last_error says why, also of a file that is
- * another one. */
+/* csv.c. Open or make it; -1: no, or another kind of file (rg_last_error). */
 int rg__csv_open(const char *path, bool is_first);
 /* Cut it where a line of that step or a later one begins, or a half line. */
 void rg__csv_cut(rg__sink *csv, uint64_t from);

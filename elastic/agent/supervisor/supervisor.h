@@ -18,8 +18,7 @@
 typedef struct rg__supervisor_hooks { /* any may be NULL */
     /* A child that is no agent has ended and was reaped. */
     void (*ended)(void *arg, pid_t pid, int status);
-    /* Called between waits; returns the most ms that the next may last, -1:
-     * any. */
+    /* Called between waits; returns how many ms the next may last, -1: any. */
     int (*turn)(void *arg);
     /* The job is open, with these sizes, or they have changed, or its first
      * world is formed. */

@@ -35,8 +35,7 @@
 
 #define OPENING_MAX 256
 
-/* What events of operations begin with; those that follow each other are often
- * alike in it. */
+/* How events of operations begin; successive ones often begin alike. */
 typedef struct opening {
     unsigned pid, thread;
     uint32_t generation;
@@ -281,8 +280,7 @@ static void write_opening(opening *o, const rg__span *s, unsigned pid,
     o->n = (size_t)(at - o->text);
 }
 
-/* A set has one collective under way; those that wait behind it overlap, and so
- * do messages. */
+/* A set runs one collective; those that wait overlap, and so do messages. */
 static void add_operation(rg__timeline *t, track *k, unsigned pid,
                           const rg__span *s)
 {
@@ -584,8 +582,7 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on)
     return RG_OK;
 }
 
-/* A job does not begin without the timeline that it was to have, but does not
- * end for one. */
+/* Without its timeline a job does not begin, but it does not end for one. */
 rg_status rg__timeline_open(rg__agent *a)
 {
     if (a->params->timeline == NULL)

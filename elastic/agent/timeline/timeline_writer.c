@@ -47,8 +47,7 @@ int rg__timeline_file(const char *path, bool goes_on)
     return -1;
 }
 
-/* A piece that the disk has no room for is taken back: what stood there before
- * had room. */
+/* A piece that does not fit on the disk is taken back: what was there fits. */
 static bool append(int file, const char *path, char *bytes, size_t n)
 {
     const off_t end = lseek(file, 0, SEEK_END) - (off_t)strlen(TAIL);

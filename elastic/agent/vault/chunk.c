@@ -287,8 +287,7 @@ static rg__chunk_state look(rg__chunk *p)
     return CHUNK_DONE;
 }
 
-/* Where a shard that came goes: its own place, else one that holds nothing of
- * the commit. */
+/* Where a shard goes: its own place, else one without parts of the commit. */
 static rg__piece *find_place(const rg__agent *a, const rg__chunk_part *what)
 {
     rg__piece *table = a->store->vault->shard[what->slot], *found = NULL;

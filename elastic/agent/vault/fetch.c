@@ -317,8 +317,7 @@ static void no_end(void *arg, const char *why)
     (void)arg, (void)why;
 }
 
-/* The source, which may wait to leave, is told that all is stored, and
- * closes. */
+/* The source, which may wait to leave, hears that all is stored, and closes. */
 static void confirm_stored(const rg__fetch *f)
 {
     static const rg__connection_fns fns = {rg__connection_no_frame,

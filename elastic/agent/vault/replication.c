@@ -412,8 +412,8 @@ static uint64_t committed(const rg__replication *c)
     return most;
 }
 
-/* The vault slot of the oldest commit that counts and that the partner lacks,
- * -1: none. */
+/* Slot of the oldest commit that counts and that the partner lacks, -1:
+ * none. */
 static int next_commit(const rg__replication *c, const partner *one,
                        uint64_t *step_p)
 {
@@ -712,8 +712,7 @@ bool rg__replication_serve(rg__agent *a, rg__connection *c, const void *body,
     if (from == NULL)
         return false;
     memcpy(&m, body, sizeof m);
-    /* what is still on its way over the connection before would come behind
-     * newer copies */
+    /* what the old connection still carries would come behind newer copies */
     end_incoming(a->replication, 0, m.host);
     *from = (incoming){.generation = m.generation,
                        .host = m.host,

@@ -90,8 +90,7 @@ bool rg__replication_serve(rg__agent *a, rg__connection *c, const void *body,
                            size_t n);
 
 /* fetch.c. A decision was made: true when its resume commit must come from
- * another host first; rg__generation_pass_on is called then, or a reason is
- * published. */
+ * another host first; then rg__generation_pass_on follows, or a reason. */
 bool rg__fetch_begin(rg__agent *a, const rg__line *line);
 void rg__fetch_cancel(rg__agent *a);
 /* The next proposal must wait until what is decided has been passed on. */

@@ -40,8 +40,7 @@ static json_t *buffer_json(const rg__vault_buffer *b)
                : json_integer((json_int_t)b->bytes);
 }
 
-/* An agent that took over does not know which worker had registered what
- * before. */
+/* An agent that took over does not know what each worker had registered. */
 static bool has(const rg__agent *a, const rg__vault_buffer *b, uint32_t index)
 {
     return a->life.agents > 1 || (b->by >> index & 1) != 0;

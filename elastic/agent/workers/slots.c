@@ -319,8 +319,7 @@ void rg__slots_kill(rg__agent *a)
         signal_slot(&a->slot[i], SIGKILL);
 }
 
-/* It hears from Regroup that it is to end; or it has returned from rg_run, and
- * cleans up. */
+/* Regroup told it to end, or it returned from rg_run and cleans up. */
 static bool is_asked_by_regroup(const rg__slot *s)
 {
     return s->a->elastic == 1 && s->w.pid != 0 &&
