@@ -14,8 +14,7 @@ rg_status rg__ask_status(const rg__job_record *job, char **text_p);
 /* The events of the job, from a generation on. */
 rg_status rg__ask_events(const rg__job_record *job, uint64_t from,
                          char **text_p);
-/* Ask a host to leave: {"ok":true}, or {"error":"why","status":an
- * rg_status}. */
+/* Ask a host to leave: {"ok":true}, or {"error":"why","status":number}. */
 rg_status rg__ask_drain(const rg__job_record *job, const char *host,
                         uint64_t deadline_ms, char **text_p);
 
@@ -24,8 +23,7 @@ rg_status rg__ask_drain(const rg__job_record *job, const char *host,
 rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
                         char **text_p);
 
-/* What all workers are doing, as JSON or as text for people; `wants` has flags
- * RG__DUMP_... */
+/* What all workers are doing, as JSON or text; wants: flags RG__DUMP_... */
 rg_status rg__ask_dump(const rg__job_record *job, uint64_t wants,
                        char **text_p);
 

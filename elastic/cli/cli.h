@@ -59,16 +59,14 @@ void rg__cli_open_what_is_closed(void);
 
 /* Read settings from the environment, the file and the flags; where a program
  * may follow, flags end at the first word that is not a flag. argv[0] is the
- * command's name. ERR_INVALID: an unknown flag or a bad value. Close it in any
- * case. */
+ * command's name. ERR_INVALID: unknown flag or bad value. Always close it. */
 rg_status rg__cli_open(rg__cli *cli, const char *command, int argc,
                        char **argv);
 void rg__cli_close(rg__cli *cli);
 
 void rg__cli_print_flags(const char *command);
 
-/* Say rg_last_error() on standard error; returns the exit code that stands for
- * the status. */
+/* Say rg_last_error() on standard error; returns the status's exit code. */
 int rg__cli_fail(rg_status st);
 
 int rg__cmd_run(rg__cli *cli);

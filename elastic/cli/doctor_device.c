@@ -162,8 +162,7 @@ static bool is_chosen(const char *list, const char *name)
     return is_in_list != excludes;
 }
 
-/* NCCL looks for an interface when ranks meet, and says little if there is
- * none. */
+/* NCCL looks for an interface late, and says little if there is none. */
 static bool has_interface(const char *list)
 {
     struct ifaddrs *all = NULL;

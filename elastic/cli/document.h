@@ -13,8 +13,7 @@
 #define RG__CELL 32 /* bytes of a text that is put into a table */
 
 /* The job that the command line means: the word at this place, or the only one
- * that runs here. ERR_INVALID: there is none, there are several, or words
- * follow it. */
+ * that runs here. ERR_INVALID: none, several, or words follow. */
 rg_status rg__document_job(const rg__cli *cli, int at, rg__job_record *job_p);
 
 /* ERR_SYSTEM: the answer is not JSON. Takes the text. */

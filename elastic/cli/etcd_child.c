@@ -82,8 +82,7 @@ static void free_words(launch *l)
     l->count = 0;
 }
 
-/* At a URL it speaks only to clients that show a certificate of the job's
- * CA. */
+/* At a URL it serves only clients with a certificate of the job's CA. */
 static void add_tls(launch *l, const char *dir)
 {
     add_word(l, "--cert-file=%s/" RG__CERTS_SERVER, dir);
@@ -135,8 +134,7 @@ static rg_status make_words(launch *l, const char *program, const char *dir,
     return rg__fail(RG_ERR_MEMORY, "no memory to start etcd");
 }
 
-/* etcd takes settings from ETCD_* variables, which are meant for another
- * etcd. */
+/* etcd reads settings from ETCD_* variables, meant for another etcd. */
 static void clear_etcd_variables(void)
 {
     for (char **v = environ; *v != NULL;) {
@@ -324,8 +322,7 @@ static const char *crash_of(const char *tail)
     return found;
 }
 
-/* A panic of etcd's own is first a line of its log, which alone has the
- * reason. */
+/* A panic of etcd's own is first logged, and only there with the reason. */
 static bool is_of_line(const char *crash, const char *line)
 {
     static const char panic[] = "panic: ";

@@ -9,8 +9,7 @@
  * ERR_INVALID: what it names is not here. A word is a name, or the beginning of
  * names with a `*` behind it. */
 rg_status rg__exports_take(const rg__cli *cli);
-/* As "variable" into the letter: with has_all those of the user, and then what
- * -x names. */
+/* Write "variable" entries: with has_all the user's, then what -x names. */
 void rg__exports_write(rg__letter *letter, const rg__cli *cli, bool has_all);
 
 #endif

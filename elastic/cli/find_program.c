@@ -36,8 +36,7 @@ static rg_status check_path(const char *name)
 
 #define FIRST_LINE 256 /* bytes, of which the kernel looks for it */
 
-/* The kernel says of a script without its interpreter that the script is
- * missing. */
+/* If a script's interpreter is missing, the kernel names the script. */
 static rg_status check_interpreter(const char *script)
 {
     char line[FIRST_LINE + 1] = "";

@@ -11,8 +11,7 @@
 #include "elastic/launch/host_launcher.h"
 #include "elastic/member/records.h"
 
-/* Read all that an etcd has of the job, within 2 s. The caller frees it in any
- * case. */
+/* Read all keys of the job, within 2 s. The caller frees it in any case. */
 rg_status rg__places_read(const rg__etcd_params *params, const char *job,
                           rg__snapshot *found);
 /* Where a host of the job is, by what was read. A host that has left is here

@@ -7,8 +7,7 @@
 #include "elastic/cli/store.h"
 
 /* Print the line to paste there to standard error. It names the invitation,
- * whose secrets are printed nowhere: every user can see a command line.
- * ERR_MEMORY. */
+ * whose secrets are not printed, as all users see command lines. ERR_MEMORY. */
 rg_status rg__invite(const rg__private_etcd *etcd, const rg__launch *launch,
                      const rg__cli *cli);
 

@@ -146,8 +146,7 @@ static rg_status check_descriptors(const rg__launch *l)
 
 /* ------------------------------------------------------------------- names */
 
-/* Letters that a name may not have become dashes, and are dropped at the
- * front. */
+/* Letters that a name may not have become dashes; in front they are dropped. */
 static void make_name(const char *text, char name[RG__NAME_MAX])
 {
     size_t n = 0;

@@ -188,8 +188,7 @@ static rg_status make_data(const rg__private_etcd *etcd)
                     strerror(errno));
 }
 
-/* From the socket to a port, which two locks guard: certificates and the
- * password. */
+/* From the socket to a port with two locks: certificates and the password. */
 static rg_status open_to_others(rg__private_etcd *etcd, const rg__listen *at)
 {
     char host[INET6_ADDRSTRLEN];

@@ -142,8 +142,7 @@ static double ms_since(uint64_t began_ns)
     return (double)(rg__now_ns() - began_ns) / 1e6;
 }
 
-/* Of a TCP connection, with the time stamps in front of its bytes; 0: not
- * known. */
+/* Of a TCP connection, with the time stamps before its bytes; 0: unknown. */
 static int segment_of(int sock)
 {
     struct tcp_info info;

@@ -1,6 +1,5 @@
 /* The other hosts of `regroup run`, from settings to a launcher. Without -H,
- * --hostfile and --host-discovery-script there are none, and these calls do
- * nothing. */
+ * --hostfile and --host-discovery-script these calls do nothing. */
 #ifndef RG_ELASTIC_REMOTES_H
 #define RG_ELASTIC_REMOTES_H
 

@@ -37,8 +37,7 @@ bool rg__is_name(const char *text)
 
 /* ------------------------------------------------------------------- locks */
 
-/* Locks of open files: fork shares them, and they can be looked at without
- * being taken. */
+/* Locks of open files: fork shares them, and one can look without taking. */
 static struct flock whole_file(short type)
 {
     return (struct flock){.l_type = type, .l_whence = SEEK_SET};

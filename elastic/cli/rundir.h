@@ -73,7 +73,7 @@ rg_status rg__rundir_record(const rg__rundir *dir,
 void rg__rundir_leave(rg__rundir *dir);
 
 /* Remove the run directories of dead jobs, or with is_dry only find them; fn is
- * told about each: a directory that stays contains something that is not ours.
+ * told about each: one that stays has something in it that is not ours.
  * ERR_SYSTEM. */
 typedef void (*rg__sweep_fn)(void *arg, const char *path, bool has_gone);
 rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,

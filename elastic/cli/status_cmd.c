@@ -1,5 +1,4 @@
-/* `regroup status`: the agent's document, once or again and again, as tables or
- * as JSON. */
+/* `regroup status`: the agent's document, once or repeated: tables or JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

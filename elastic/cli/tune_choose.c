@@ -1,5 +1,4 @@
-/* What a measurement of reading beside staging says, and when it says
- * nothing. */
+/* What measured times of reading and staging say, and when nothing. */
 #include "elastic/cli/tune.h"
 
 #include <stdbool.h>
