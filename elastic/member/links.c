@@ -155,8 +155,7 @@ static bool goes_before(const node *a, const node *b)
     return a->lowest_rank > b->lowest_rank;
 }
 
-/* Of the world in the first round; of the others in the second, where the world
- * stands. */
+/* Of the world in the first round, of the others in the second. */
 static node *worst(graph *g, bool only_world)
 {
     node *found = NULL;

@@ -170,8 +170,7 @@ static bool have_all_acked(const look *l, const rg__proposal *p)
     return true;
 }
 
-/* A member's host that has not acked and won't, because etcd does not answer
- * it. */
+/* A member's host that won't ack, because etcd does not answer it. */
 static bool waits_for_no_etcd(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
@@ -267,8 +266,7 @@ static void add_senior(const look *l, rg__member_id m, members *list)
         add(list, id);
 }
 
-/* Newcomers of a host that etcd does not answer are left out: it would not
- * ack. */
+/* None of a host that etcd does not answer: it would not ack. */
 static void add_newcomers(const look *l, members *list)
 {
     for (int i = 0; i < l->s->hosts; i++) {
@@ -309,8 +307,7 @@ static int count_new(const members *list, const rg__proposal *p)
     return n;
 }
 
-/* Members beyond --max, which was lowered: the least senior go back to the
- * door. */
+/* Members beyond a lowered --max: the least senior go back to the door. */
 static int count_surplus(const look *l)
 {
     const int n = l->decided->size - l->c->max;
@@ -521,8 +518,7 @@ typedef struct fresh {
     rg__commit_id commit;
 } fresh;
 
-/* The rank with the latest checkpoint, if that is not older than what is
- * published. */
+/* The rank with the latest checkpoint, if none newer is published. */
 static fresh find_fresh(const look *l, const rg__proposal *p)
 {
     fresh found = {.source = -1, .commit = l->s->saved.commit};
@@ -592,8 +588,7 @@ static bool is_death(rg__cause_kind kind)
 }
 
 /* Worlds in a row that ended without a later commit, and not because of a host:
- * this one, and those before it back to the first that resumed from the same
- * commit. */
+ * this one, and earlier ones back to the first that resumed from there. */
 static int count_deaths(const look *l)
 {
     const rg__line *line = &l->plan->line;
@@ -1394,10 +1389,9 @@ static bool does_world_stand(const look *l, const rg__proposal *p)
     return l->decided != NULL;
 }
 
-/* Hosts that have not acked for so long are held up by something unknown:
- * the next look leaves them out, if there are others. Members may compute
- * for long before they leave for an announced change; newcomers have nothing
- * else to do. */
+/* Hosts that have not acked for so long are held up by something unknown: the
+ * next look leaves them out, if there are others. Members may compute for long
+ * before they leave for an announced change; newcomers only wait. */
 static void mind_the_late(const look *l, const rg__proposal *p)
 {
     if (l->clock->proposed != p->generation) {
@@ -1415,8 +1409,7 @@ static void mind_the_late(const look *l, const rg__proposal *p)
     l->plan->look_again_ns = 1;
 }
 
-/* etcd may answer a newcomer only now and then, and the whole world would wait
- * each time. */
+/* If etcd answers a newcomer only now and then, all would wait each time. */
 static void shut_out_no_etcd(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
@@ -1572,8 +1565,7 @@ static rg_status plan_proposed(const look *l, members *list)
 }
 
 /* A decided world is the only one. Its hosts leave for good when their ranks
- * have ended well; if they end in any other way and can say so, the job
- * ends. */
+ * have ended well; any other end that they can report ends the job. */
 static rg_status plan_static(const look *l)
 {
     int left = 0, here = 0;

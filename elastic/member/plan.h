@@ -109,8 +109,7 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
                         rg__plan *plan_p);
 void rg__plan_free(rg__plan *plan); /* what it owns */
 
-/* The host takes part: it is not in the decided world, or it has acked what is
- * proposed. */
+/* The host takes part: it is outside the decided world, or has acked. */
 bool rg__plan_is_here(const rg__snapshot *snap, uint64_t host);
 
 /* etcd was away between these times, which count in none of the waits. */

@@ -222,8 +222,7 @@ static bool read_hosts(const json_t *j, const rg__proposal *base,
 
 _Static_assert(RG__HOST_SLOTS_MAX <= 64, "a bit for each slot");
 
-/* Every member is on one of the hosts, alone in its slot, and every host has
- * one. */
+/* Every member is alone in its slot on one of the hosts; each host has one. */
 static bool fits_together(const rg__proposal *p)
 {
     uint64_t *taken = calloc((size_t)p->host_count, sizeof *taken);

@@ -233,8 +233,7 @@ typedef struct rg__fetch_plan {
     rg__shards shards;
 } rg__fetch_plan;
 
-/* Totals over all decisions of the job up to one, since their records do not
- * stay. */
+/* Totals of all decisions up to one, since their records do not stay. */
 typedef struct rg__total {
     uint64_t changes[RG__KINDS], steps_lost;
     uint64_t lost_unknown; /* changes whose loss is not known */
@@ -361,8 +360,7 @@ rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
 void rg__snapshot_free(rg__snapshot *snap);
 
 /* An ack that was received: it is in no key, and is kept from snapshot to
- * snapshot until its generation is over. Takes it; false: there is no
- * memory. */
+ * snapshot until its generation is over. Takes it; false: no memory. */
 bool rg__snapshot_add_ack(rg__snapshot *snap, rg__ack *ack);
 
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);
@@ -395,8 +393,7 @@ const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap);
 char *rg__meta_text(const rg__meta *meta);
 char *rg__host_text(const rg__host_record *host);
 char *rg__cur_text(const rg__cur *cur);
-/* As the difference to a base, which must be there wherever this is read; NULL:
- * all of it. */
+/* The difference to a base, which every reader must have; NULL: all of it. */
 char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base);
 /* Back from text, with the base in the snapshot; the caller knows the
  * generation. false: not in our form. */
@@ -415,8 +412,7 @@ char *rg__ack_text(const rg__ack *ack);
 /* Back from text; the caller knows the generation. false: not in our form. */
 bool rg__ack_parse(const char *text, size_t bytes, rg__ack *ack);
 char *rg__line_text(const rg__line *line);
-/* Fill in its totals, which follow those of the newest decision in the
- * snapshot. */
+/* Fill in its totals, from those of the newest decision in the snapshot. */
 void rg__line_count(rg__line *line, const rg__snapshot *snap);
 /* The totals of the newest decision; zero before the first. */
 rg__total rg__snapshot_total(const rg__snapshot *snap);

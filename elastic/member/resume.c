@@ -34,8 +34,7 @@ bool rg__resume_is_later(rg__commit_id a, rg__commit_id b)
  * commit, to the one that made the resume commit of that, and so on; of each,
  * the commits up to the one that was resumed from. */
 
-/* The line of the generation that made the commit it resumed from; NULL: not
- * kept. */
+/* The line of the generation whose commit it resumed from; NULL: not kept. */
 static const rg__line *parent_of(const rg__snapshot *s, const rg__line *line)
 {
     for (const rg__line *old = line; old > s->line;)
@@ -313,8 +312,7 @@ static rg__fetch_plan *add_copy(rg__line *line, uint64_t to, const source *from)
 }
 
 /* The host that sends a part to that one: a host that sends to it anyway, else
- * the next holder behind `after`, in a circle. There is one, since all parts
- * are there. */
+ * the next holder behind `after`, in a circle. There always is one. */
 static int choose_holder(const look *l, rg__line *line, uint64_t to,
                          uint32_t part, int after)
 {

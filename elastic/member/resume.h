@@ -23,15 +23,13 @@ bool rg__resume_stays_on_lineage(const rg__snapshot *snap, rg__commit_id id,
 bool rg__resume_is_later(rg__commit_id a, rg__commit_id b);
 
 #define RG__LINES_KEPT 64
-/* Is that record still needed when the next generation is decided? Otherwise it
- * is dropped. */
+/* Is that record still needed once the next generation is decided? */
 bool rg__resume_needs_line(const rg__snapshot *snap, const rg__line *line);
 
 /* Would that decision go back behind the resume commit of the previous one? */
 bool rg__resume_goes_back(const rg__snapshot *snap, const rg__line *line);
 
-/* The world that made the commit from which that decision resumes; without one
- * its own. */
+/* The world that made that decision's resume commit; without one its own. */
 uint64_t rg__resume_first_world(const rg__line *line);
 /* May hosts of that world hold parts of what the next decision resumes from?
  * Those of the first world of the newest decision, and of all since. */

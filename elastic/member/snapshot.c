@@ -319,8 +319,7 @@ static int order_of_acks(const rg__ack *a, uint64_t host, uint64_t generation)
     return a->generation < generation ? -1 : a->generation > generation;
 }
 
-/* The place of that ack among the first n of the order, or where it would
- * be. */
+/* The place of that ack among the first n in order, or where it would be. */
 static int place_of_ack(const rg__snapshot *s, int n, uint64_t host,
                         uint64_t generation)
 {
