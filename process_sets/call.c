@@ -95,8 +95,7 @@ rg_status rg__call_set_type(rg__call *c, rg_type type)
     return RG_OK;
 }
 
-/* A scale of 1 changes nothing; 0 means the same, and is all that the rooms
- * below know. */
+/* A scale of 1 changes nothing; the rooms below know it as 0 only. */
 static double scale_of(double scale)
 {
     return scale == 1 || scale == 0 ? 0 : scale;

@@ -45,8 +45,7 @@ rg_status rg__call_set_type(rg__call *c, rg_type type);
 rg_status rg__call_set_op(rg__call *c, rg_op op);
 rg_status rg__call_set_root(rg__call *c);
 
-/* Start it, if st is RG_OK. Whatever has failed is a failure of the open group
- * as well. */
+/* Start it, if st is RG_OK. A failure is one of the open group as well. */
 rg_status rg__call_end(rg__call *c, rg_status st, rg_req **req_p);
 
 /* ------------------------------------------------------------------ buffers */

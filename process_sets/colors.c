@@ -94,8 +94,7 @@ static rg_status open_rule(rg_ctx *ctx, const rg__membership *now,
     return st;
 }
 
-/* A newcomer lacks the rule until it calls rg_set_create_by, and all ranks wait
- * for that. */
+/* A newcomer gets the rule by rg_set_create_by, for which all ranks wait. */
 static rg_status apply(rg_ctx *ctx, const rg__membership *now, const rule *r)
 {
     static const uint64_t tag = UINT64_C(0x72756c6500000000); /* "rule" */

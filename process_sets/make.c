@@ -196,8 +196,8 @@ static rg_status open_on_all(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
 }
 
 /* A split lives for some colours and has ended for others, which make their
- * sets again under the same id. *is_done_p stays false if some ranks gave back
- * a live one. */
+ * sets again under the same id. *is_done_p stays false if a rank gave back a
+ * live one. */
 static rg_status mend_split(rg_ctx *ctx, const rg__set_request *w,
                             const round *r, rg_set *fresh, rg_set **set_p,
                             bool *is_done_p)
@@ -239,8 +239,7 @@ static rg_status settle(rg_ctx *ctx, const rg__set_request *w, const round *r,
     return st == RG_OK && !*is_done_p ? settle_name(ctx, w, r) : st;
 }
 
-/* No set has that name yet. *is_done_p stays false if ranks proposed different
- * places. */
+/* A new name. *is_done_p stays false if ranks proposed different places. */
 static rg_status make_new(rg_ctx *ctx, const rg__set_request *w, const round *r,
                           rg_set *fresh, rg_set **set_p, bool *is_done_p)
 {

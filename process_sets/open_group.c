@@ -74,8 +74,7 @@ rg_status rg__group_refuse_call(rg_set *set, const char *what, rg_status st)
     return rg__channel_refuse(set->channel, what, st);
 }
 
-/* In each of the group's other sets, the members have started their operations,
- * too. */
+/* Members of the group's other sets have started their operations, too. */
 static void refuse_all(rg_status st)
 {
     for (int i = 0; i < mine.n; i++) {

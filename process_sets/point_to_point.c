@@ -1,5 +1,4 @@
-/* Messages between two members of a set: checked here, the rest is the
- * engine's. */
+/* Messages between two members of a set: only the checks are here. */
 #include "process_sets/call.h"
 #include "sdk/base/fail.h"
 

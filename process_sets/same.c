@@ -61,8 +61,7 @@ static const rg__lane_account *find(const view *v, uint64_t key)
 
 /* ---------------------------------------------------------------- one lane */
 
-/* One rank's report on a lane, over three rounds; all zeros if the rank is no
- * member. */
+/* One rank's report on a lane, over three rounds; zeros if no member. */
 typedef struct report {
     rg__lane_account account;
     rg__history history[WINDOW]; /* after the last operations that all have
@@ -158,7 +157,7 @@ static void find_first(const view *v, const report *all, lane *l)
     }
 }
 
-/* "rank 1 has", or "ranks 1,3 have": the members that have started the fewest
+/* "rank 1 has", "ranks 1,3 have": members that started the fewest
  * operations. */
 static void list_late(const view *v, const report *all, const lane *l,
                       char *text, size_t room)
@@ -355,8 +354,7 @@ static uint64_t next_key(const uint64_t *keys, int n, uint64_t last)
     return next;
 }
 
-/* Each rank names a lane, or none (0); all of these are compared until one
- * differs. */
+/* Each rank names a lane, or none (0); these are compared until one differs. */
 static rg_status compare_named(const view *v, uint64_t mine)
 {
     uint64_t *keys = calloc((size_t)(unsigned)v->size, sizeof *keys);

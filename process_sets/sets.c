@@ -61,8 +61,7 @@ rg_set *rg_world(rg_ctx *ctx)
 
 /* ------------------------------------------------------------ public makers */
 
-/* All ranks report their colour first, even those whose other arguments are
- * bad. */
+/* All ranks first report their colour, even if other arguments are bad. */
 static rg_status create_colored(rg_ctx *ctx, rg__set_request *w, int color,
                                 int key, rg_set **set_p)
 {
@@ -157,8 +156,7 @@ rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
                             boot);
 }
 
-/* The device goes first: threads inside NCCL leave while the host's sets are
- * closed. */
+/* Device first: threads inside NCCL leave while the host's sets are closed. */
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why)
 {
     const uint64_t generation = rg__engine_generation(ctx->engine);

@@ -88,8 +88,7 @@ typedef struct rg__set_info {
         ranks; /* in the world, in the set's order; borrowed until fn returns */
 } rg__set_info;
 
-/* Call fn for every live set in id order, the world left out, with no lock
- * held. */
+/* Call fn for every live set but the world, in id order, without locks. */
 typedef void (*rg__set_fn)(void *arg, const rg__set_info *set);
 void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg);
 /* The same for a membership that the caller has copied. */

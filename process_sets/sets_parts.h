@@ -160,8 +160,7 @@ rg_status rg__group_add_device(rg_set *set, const rg__start *start,
                                void *stream, rg_req **req_p);
 /* A call failed: so does the group that is open, if any. */
 void rg__group_spoil(rg_status st);
-/* The same of a call on that set, of which the other members learn. Returns
- * st. */
+/* The same of a call on that set, which other members learn of. Returns st. */
 rg_status rg__group_refuse_call(rg_set *set, const char *what, rg_status st);
 
 /* device_sets.c: launch an operation on device memory, or add it to this

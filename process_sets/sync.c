@@ -78,8 +78,7 @@ static void end_lost(rg__sets *sets, const rg__membership *now)
 
 /* ---------------------------------------------------------- writing it down */
 
-/* Only listed sets have members on record; those of others differ from rank to
- * rank. */
+/* Only listed sets have members on record; others differ by rank. */
 static uint32_t members_in_record(const rg_set *set)
 {
     return set->kind == LISTED ? (uint32_t)set->n : 0;
@@ -107,8 +106,7 @@ static void write_set(const rg_set *set, char **at)
     *at += record_bytes(r.n);
 }
 
-/* Writes the live sets; the caller owns *bytes_p, which is NULL if there is no
- * memory. */
+/* Writes the live sets; the caller owns *bytes_p; NULL: no memory. */
 static table_head write_table(const rg__sets *sets, char **bytes_p)
 {
     table_head head = {0};
@@ -212,8 +210,7 @@ static void describe(rg_set *set, const record *r)
     memcpy(set->name, r->name, sizeof set->name);
 }
 
-/* Adds a set that is on record but not on this rank: the declared one, or a new
- * one. */
+/* Adds a set on record that this rank lacks: the declared one, or a new one. */
 static rg_status add_record(rg_ctx *ctx, const record *r,
                             const rg__member_id *member)
 {
@@ -352,8 +349,7 @@ static rg_status fail_declared(rg_ctx *ctx)
         rg_last_error());
 }
 
-/* Puts the source's table into *bytes_p, which the caller owns even after a
- * failure. */
+/* Puts the source's table into *bytes_p, which is the caller's in any case. */
 static rg_status exchange(rg_ctx *ctx, bool is_source, int source,
                           table_head *head, char **bytes_p)
 {

@@ -113,8 +113,7 @@ void rg__tensor_put(rg__tensor *t);
 rg_status rg__tensor_get(const rg_reducer *r, const rg__bucket *b,
                          const rg__tensor *t);
 
-/* adasum.c: of each vector, in place; collective over the set. A scale of 0
- * is 1. */
+/* adasum.c: each vector in place; collective. A scale of 0 is 1. */
 rg_status rg__adasum(rg_set *set, rg__vector *vector, int n, double scale);
 
 /* tuning.c: for a new reducer; after a step, true: there is another way now;

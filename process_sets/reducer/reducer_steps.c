@@ -402,8 +402,7 @@ static void make_zero(const rg_reducer *r, const rg__tensor *t)
            (size_t)rg__tensor_bytes(t));
 }
 
-/* A tensor that is not ready counts as zeros. Returns the first such tensor, or
- * -1. */
+/* Tensors that are not ready count as zeros. Returns the first one, or -1. */
 static int end_with_zeros(rg_reducer *r)
 {
     int first = -1;
