@@ -50,8 +50,7 @@ static rg_status take_line(rg__cfg *cfg, char *line, const char *where,
     return rg__cfg_set(cfg, name, trim(eq + 1), RG__CFG_FILE, where);
 }
 
-/* Lines `name = value`; # begins a comment; a name as in the flag or in the
- * variable. */
+/* Lines `name = value`; # begins a comment; names of flags or variables. */
 static rg_status read_file(rg__cfg *cfg, const char *path, bool knows_all)
 {
     FILE *file = fopen(path, "re");

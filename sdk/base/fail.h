@@ -6,8 +6,7 @@
 #include "regroup/regroup.h"
 #include "sdk/base/inner.h"
 
-/* Store the sentence (object, action, cause, remedy), log it at debug, return
- * the status. */
+/* Store the sentence (object, action, cause, remedy), log it, return st. */
 RG_INNER rg_status rg__fail(rg_status st, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -33,7 +33,7 @@ bool rg__log_levels(const char *text);
 bool rg__log_format(const char *text);
 bool rg__log_is_json(void);
 
-/* The writer of the lines: host name (copied), rank and size (-1 for none),
+/* Whose lines these are: host (copied), rank and size (-1: none),
  * generation. */
 void rg__log_who(const char *host, int rank, int size, uint64_t generation);
 

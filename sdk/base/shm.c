@@ -263,8 +263,8 @@ rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
     return st;
 }
 
-/* By its own processor time: on a busy machine a call takes longer, and costs
- * no more. */
+/* By its processor time: on a busy machine calls take longer, at no more
+ * cost. */
 static uint64_t worked_ns(void)
 {
     struct timespec t = {0};

@@ -127,8 +127,7 @@ typedef struct rg__wire_head {
     uint32_t type, version;
 } rg__wire_head;
 
-/* The type of a message of our version with its type's length; RG__WIRE_NONE:
- * malformed. */
+/* The type of a message of our version and its length; RG__WIRE_NONE: bad. */
 rg__wire_type rg__wire_read(const void *bytes, size_t n);
 
 /* The identity of a worker, for life: its host's incarnation, its slot, and

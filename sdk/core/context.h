@@ -33,8 +33,7 @@ typedef struct rg__hooks {
     void (*broken)(rg_ctx *ctx, uint64_t generation, const char *why);
     /* The same, from under the engine's lock; false: there is no agent. */
     bool (*overdue)(rg_ctx *ctx, const char *why);
-    /* There is nothing for the thread of rg_run to take up yet: no place, no
-     * end. */
+    /* There is nothing yet for rg_run's thread to take up: no place, no end. */
     bool (*waits)(rg_ctx *ctx);
     /* Ask the agent for a checkpoint of a commit. */
     rg_status (*save)(rg_ctx *ctx, const rg__save *request);
@@ -79,8 +78,7 @@ struct rg_ctx {
     uint8_t key[RG__KEY_BYTES]; /* the job's, from the agent: what a
                                    transport proves to other hosts */
 
-    /* Guards now and is_computing; taken before the engine's lock, never
-     * after it. */
+    /* Guards now and is_computing; taken before the engine's lock. */
     pthread_mutex_t lock;
     rg__membership now;
     bool is_computing; /* the generation is decided and not left: queries and

@@ -23,8 +23,7 @@ typedef struct rg__channel rg__channel;
 rg_status rg__engine_create(rg__page *page, rg__engine **engine_p);
 void rg__engine_destroy(rg__engine *engine);
 
-/* Record operations there from now on; borrowed, until the engine is
- * destroyed. */
+/* Record operations there from now on; borrowed until the engine ends. */
 void rg__engine_record(rg__engine *engine, rg__record *record);
 
 /* An operation has passed its deadline: ask the agent to end the generation.
@@ -146,8 +145,8 @@ rg_status rg__channel_begin_message(rg__channel *channel,
 rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
                             rg_req **req_p);
 
-/* A request for an operation that was launched on the device, which must live
- * as long. */
+/* A request for an operation launched on the device, which must live as
+ * long. */
 rg_status rg__req_of_device(rg__engine *engine, rg__device *device,
                             const rg__ticket *ticket, rg_req **req_p);
 

@@ -159,8 +159,7 @@ void rg__engine_give_up(rg__engine *engine, rg_req *req);
  * rings, or timeout_ns have passed. */
 void rg__engine_sleep_for(rg__engine *engine, rg_req *req, uint64_t timeout_ns);
 
-/* User threads that wait count themselves in, with the time when they give up,
- * and out. */
+/* Waiting user threads count themselves in, with their deadline, and out. */
 void rg__engine_enter_help(rg__engine *engine, uint64_t deadline_ns);
 void rg__engine_leave_help(rg__engine *engine);
 
@@ -221,7 +220,7 @@ void rg__req_count_in(rg__channel *ch, int n);
 void rg__req_finish(rg__engine *engine, rg_req *req, rg_status st,
                     const char *why);
 
-/* For a count that changes only under the lock, so no costly instruction is
+/* For counts that change only under the lock: no costly instruction is
  * needed. */
 static inline void rg__count_add(_Atomic uint32_t *count, int n)
 {

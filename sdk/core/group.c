@@ -114,8 +114,7 @@ static rg_status fuse(const part *p)
 
 /* ---------------------------------------------------------------- in whole */
 
-/* Takes the operations on one channel: that of the first operation not yet
- * taken. */
+/* Takes all operations on the channel of the first one not yet taken. */
 static bool take_part(rg_req **left, int n, part *p)
 {
     p->channel = NULL;

@@ -181,8 +181,7 @@ void rg__engine_enter_help(rg__engine *e, uint64_t deadline)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* A thread that leaves hands over to a sleeping user thread, or to the Regroup
- * thread. */
+/* A thread that leaves hands over to a sleeping user or the Regroup thread. */
 void rg__engine_leave_help(rg__engine *e)
 {
     atomic_fetch_sub(&e->helpers, RG__HELPER + 1);

@@ -87,8 +87,7 @@ static void *element(const void *p, MPI_Count i, MPI_Datatype type)
 
 /* -------------------------------------------------------------- reductions */
 
-/* MPI's elements have gaps that native's fill: the program's bytes there
- * stay. */
+/* MPI's elements have gaps, where the program's bytes stay. */
 static bool has_gaps(const facts *f, MPI_Datatype type)
 {
     int bytes = 0;

@@ -238,8 +238,7 @@ static rg_status refuse_beside_join(uint32_t id, const descriptors *all)
     return RG_OK;
 }
 
-/* Can it be an allreduce's? A rank that has joined makes neutral elements from
- * it. */
+/* Can it be an allreduce's? A joined rank makes neutral elements from it. */
 static bool can_be(const rg__descriptor *s)
 {
     const size_t bytes = rg_type_size((rg_type)s->type);
@@ -310,7 +309,7 @@ rg_status rg__descriptor_compare(uint32_t id, const rg__descriptor *descriptor,
 
 /* ------------------------------------------------------------- out of step */
 
-/* If all members but d have posted the same, now and before, one of them; else
+/* One of the others, if all but d have posted the same, now and before; or
  * -1. */
 static int find_others(const rg__slip *slip, const descriptors *all, int d)
 {

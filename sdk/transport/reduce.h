@@ -29,8 +29,7 @@ RG_INNER void rg__combine(const rg__coll *coll, void *out,
  * were made by rg__combine with of = -n. */
 RG_INNER void rg__finish(const rg__coll *coll, void *data, size_t count, int n);
 
-/* The scale of the parts of a sum of n members: 1, or a smaller power of
- * two. */
+/* The scale of parts of a sum of n members: 1, or a smaller power of two. */
 RG_INNER float rg__held_down(const rg__coll *coll, int n);
 
 /* Does rg__finish do anything? */

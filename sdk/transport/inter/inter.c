@@ -1,5 +1,4 @@
-/* Comms over several hosts: which connections a member needs, and the turns of
- * the net. */
+/* Comms over several hosts: a member's connections, and turns of the net. */
 #include "sdk/transport/inter/inter.h"
 #include "sdk/transport/inter/pairs.h"
 

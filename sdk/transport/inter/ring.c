@@ -238,8 +238,7 @@ static bool has_crossed(const rg__pipeline *x, uint32_t step)
            (!x->receives || p->received == x->parts);
 }
 
-/* Staged sums are made in my user's memory, but the others here look for them
- * in my slot. */
+/* Staged sums are made in user memory, but others here read them in my slot. */
 static void show(const rg__native *c, uint32_t step)
 {
     size_t begin, end;

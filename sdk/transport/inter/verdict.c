@@ -209,8 +209,7 @@ rg_status rg__verdict_find(rg__native *c)
 
 /* ----------------------------------------------------------- other members */
 
-/* All members know all descriptors then; a join, which has no data, ends the
- * same way. */
+/* Then all members know all descriptors; a join, without data, ends so too. */
 static rg_status collect_difference(rg__native *c)
 {
     memcpy(c->inter->descriptor, c->member[0].staging,

@@ -20,8 +20,7 @@
 #define RG__MESSAGE_EAGER  ((uint64_t)8 << 10)
 #define RG__MESSAGE_WINDOW ((uint64_t)32 << 10)
 
-/* Room that a lane has at least, so that what needs no receive is gone at
- * once. */
+/* A lane's least room, so that what needs no receive is gone at once. */
 #define RG__LANE_BYTES (2 * RG__MESSAGE_WINDOW)
 
 typedef struct rg__message rg__message;

@@ -414,8 +414,7 @@ static bool may_be_coming(uint64_t since_ns)
            rg__now_ns() < since_ns + COMING_NS;
 }
 
-/* A message still on its way would be left over in MPI: wait for it,
- * briefly. */
+/* A message on its way would be left over in MPI: wait for it, briefly. */
 static void collect_the_rest(void)
 {
     const uint64_t begun = rg__now_ns();

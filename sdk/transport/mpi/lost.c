@@ -14,8 +14,7 @@
 #define LOST_NS     (1000 * RG__MS) /* for MPI to know which rank it is */
 #define RANKS_SHOWN 24
 
-/* Error classes. Open MPI 5 has these numbers, and the ABI of 4.1, whose header
- * lacks them. */
+/* Error classes of Open MPI 5; 4.1's ABI has them too, its header not. */
 #if defined(MPIX_ERR_PROC_FAILED)
 enum {
     FAILED = MPIX_ERR_PROC_FAILED,

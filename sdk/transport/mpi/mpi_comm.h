@@ -93,14 +93,12 @@ struct rg__mpi {
 };
 
 /* stage.c */
-/* A sleep may overshoot by half, so it is a small part of the time waited so
- * far. */
+/* A sleep may overshoot by half, so it is a small part of the wait so far. */
 #define RG__MPI_SLEEP_NS (RG__MS / 10)
 
 /* The result of a posting call, as a stage returns it. */
 rg_status rg__mpi_posted(const char *call, int code);
-/* Room for one more request, which then counts as in flight; NULL without
- * memory. */
+/* Room for one more request, which counts as in flight; NULL: no memory. */
 MPI_Request *rg__mpi_request(rg__mpi *c);
 /* Operations posted from here on may go on during the next stage. */
 void rg__mpi_need_so_far(rg__mpi *c);
@@ -150,8 +148,7 @@ rg_status rg__uneven_compare(rg__mpi *c);
  * ERR_MISMATCH. */
 rg_status rg__uneven_tell(rg__mpi *c);
 rg_status rg__uneven_collected(rg__mpi *c);
-/* move.c, mpi_reduce.c: the first stage of a kind; it begins with at = part =
- * 0. */
+/* move.c, mpi_reduce.c: a kind's first stage; begins with at = part = 0. */
 rg__stage_fn rg__mpi_moves(const rg__mpi *c);
 rg__stage_fn rg__mpi_reduces(const rg__mpi *c);
 /* Post messages of count elements to or from a rank; none if count is 0. */

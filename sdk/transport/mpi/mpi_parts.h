@@ -54,8 +54,7 @@ rg_status rg__mpi_refuse_other(MPI_Comm from);
 
 rg__check_mode rg__mpi_check(void);
 
-/* Make a communicator of n ranks of the world, in that order. Collective over
- * them. */
+/* Make a communicator of n world ranks in that order. Collective over them. */
 rg_status rg__mpi_create(const int *ranks, int n, uint32_t id,
                          MPI_Comm *comm_p);
 

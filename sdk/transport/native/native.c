@@ -115,8 +115,7 @@ static void post_descriptor(rg__native *c, uint64_t index)
     rg__shm_ring(c);
 }
 
-/* Begin an operation by posting its descriptor; index: which part of c->user it
- * is, from 1. */
+/* Post the descriptor of a part; index: which part of c->user, from 1. */
 static void begin(rg__native *c, const rg__coll *coll, uint64_t index)
 {
     c->coll = *coll;

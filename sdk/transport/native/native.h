@@ -15,8 +15,7 @@ bool rg__native_is_vacant(rg__comm *world, uint32_t place);
 
 /* message_lanes.c */
 rg_status rg__native_open_lanes(rg__shared *sh);
-/* Has that rank of another host called rg_finalize? Known only if it has sent
- * messages. */
+/* Has that other host's rank called rg_finalize? Known if it sent messages. */
 bool rg__native_lane_has_left(const rg__shared *sh, int rank);
 
 #endif

@@ -91,8 +91,7 @@ static rg_status check_boot(const rg__boot *boot)
     return RG_OK;
 }
 
-/* What lies before the staging slots is used sparsely: huge pages are a waste
- * there. */
+/* Memory before the staging slots is used sparsely: no huge pages there. */
 static rg_status map(const rg__shared *sh, int fd, uint64_t place,
                      uint64_t bytes, char **at_p)
 {

@@ -187,8 +187,7 @@ void rg__reclaim_begin(rg__device *d);
 void rg__device_note_quiet(rg__device *d, uint64_t generation);
 void rg__lane_free(rg__device *d, rg__lane *lane); /* NULL allowed */
 
-/* operations.c: has an operation of the lane passed its deadline? why says
- * which. */
+/* operations.c: has an operation of the lane passed its deadline (why)? */
 bool rg__lane_is_overdue(rg__device *d, rg__lane *lane, char *why, size_t room);
 /* Has an operation been under way for so long that it was reported? */
 bool rg__lane_is_stalled(const rg__device *d, const rg__lane *lane);

@@ -319,8 +319,7 @@ static void watch_endings(rg__device *d, uint64_t *wait)
     pthread_mutex_unlock(&d->table);
 }
 
-/* The table is held. A generation without lanes is quiet when those before it
- * are. */
+/* The table is held. One without lanes is quiet when earlier ones are. */
 static bool is_quiet(const rg__device *d)
 {
     for (const rg__ending *e = d->ending; e != NULL; e = e->next)
@@ -329,8 +328,7 @@ static bool is_quiet(const rg__device *d)
     return d->lanes == NULL && atomic_load(&d->closing) >= d->entered;
 }
 
-/* Lanes are added at the list's head by other threads, and taken off by this
- * one only. */
+/* Others add lanes at the list's head; only this thread takes lanes off. */
 uint64_t rg__lanes_step(rg__device *d)
 {
     uint64_t wait = RG__DEVICE_IDLE_NS;

@@ -176,8 +176,7 @@ static void *open_nccl(const char *name, const char **as_p)
     return dlopen(*as_p, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* RCCL has all calls of NCCL, but is built on HIP, which lacks some of
- * CUDA's. */
+/* RCCL has NCCL's calls, but is built on HIP, which lacks some of CUDA's. */
 static rg_status check_is_nccl(void *library, const char *name)
 {
     if (dlsym(library, "hipInit") != NULL)

@@ -293,8 +293,7 @@ static rg_status locate(const rg__native *c, int m, const char **from_p)
                                      part_bytes(c, m, c->rank), from_p);
 }
 
-/* Copy a piece of a stream that is read in place, beginning with mine; OK: all
- * are copied. */
+/* Copy a piece of a stream read in place, beginning with mine; OK: all done. */
 static rg_status copy_direct(rg__native *c)
 {
     for (; c->peer < c->n; c->peer++, c->at = 0) {

@@ -150,8 +150,7 @@ static inline char *rg__shm_slot(const rg__native *c, int m, uint32_t step)
            (size_t)((c->steps + step) % STAGES) * STAGE_BYTES;
 }
 
-/* part.c, for rg__kind_scatters: bytes [*begin_p, *end_p) of what is sent are
- * member m's. */
+/* part.c, rg__kind_scatters: bytes [*begin_p, *end_p) sent are member m's. */
 void rg__shm_part(const rg__native *c, int m, uint64_t *begin_p,
                   uint64_t *end_p);
 
@@ -194,8 +193,7 @@ void rg__read_describe(const rg__native *c, const void *p, uint64_t part,
 /* May a posting say RG__READ? Only on one host, if nothing is summed. */
 bool rg__read_is_possible(const rg__native *c);
 bool rg__read_is_used(const rg__native *c);
-/* Copy, or read, the next piece of what member m has named; true: it was the
- * last one. */
+/* Copy, or read, the next piece that member m has named; true: the last one. */
 bool rg__read_take(rg__native *c, int m, uint32_t segment, void *to,
                    const void *from, uint64_t bytes);
 /* Post that I have read what I need; then wait until these reads count. */

@@ -146,8 +146,7 @@ rg_status rg__link_create(rg__net *net, uint32_t set, int rank,
                           rg__link **link_p);
 void rg__link_destroy(rg__link *link); /* sends BYE; NULL is allowed */
 
-/* The lane of messages to that rank; the first call connects it. NULL: no
- * memory. */
+/* The lane of messages to a rank; the first call connects. NULL: no memory. */
 rg__link *rg__link_for_messages(rg__net *net, int rank);
 /* A guest has come to write messages: accept it. */
 void rg__link_accept_messages(rg__net *net, int rank);
