@@ -114,8 +114,7 @@ rg_status rg__endpoints_read(rg__etcd *etcd, const char *text)
     return st;
 }
 
-/* A user who names files for TLS does not want to send the password
- * unencrypted. */
+/* With files for TLS, the password is not meant to travel unencrypted. */
 rg_status rg__endpoints_check_tls(const rg__etcd *etcd,
                                   const rg__etcd_params *params)
 {

@@ -129,8 +129,7 @@ typedef struct rg__lease rg__lease;
 
 /* RG__LEASE_HELD: the lease was granted (its id is final from create on).
  * RG__LEASE_LOST: a keepalive was answered without TTL; the keys under it are
- * gone or going; the lease is then granted again under the same id, and HELD is
- * told again. */
+ * gone or going; it is granted again under the same id, and HELD follows. */
 typedef enum rg__lease_event { RG__LEASE_HELD, RG__LEASE_LOST } rg__lease_event;
 typedef void (*rg__lease_fn)(void *arg, rg__lease_event event);
 
@@ -151,8 +150,7 @@ void rg__lease_destroy(rg__lease *lease);
 
 /* A mirror is a local copy of a range, listed once (linearizable) and watched
  * from then on; it relists after compaction, a wiped store, a parse error or a
- * deaf watch, and is never a basis for a decision: a change only says "look
- * again". */
+ * deaf watch. No decision rests on it: a change only says "look again". */
 typedef struct rg__mirror rg__mirror;
 
 /* Called after the copy has changed (once per batch of events), with the

@@ -131,8 +131,7 @@ bool rg__etcd_keep_goodbyes(rg__etcd *etcd)
     return etcd->reqs != NULL;
 }
 
-/* After so many failed sendings, is there an endpoint that has not been asked
- * yet? */
+/* After so many failures, is there an endpoint that was not asked yet? */
 static bool has_others(const rg__etcd_req *req, int failures)
 {
     return failures < req->etcd->endpoint_count &&
@@ -196,8 +195,7 @@ static bool is_unknown(int code)
 }
 
 /* etcd is up and can be read, but takes no writes: it is full (alarm NOSPACE),
- * does not trust its own data (alarm CORRUPT), or has more to apply than it
- * can. */
+ * distrusts its data (alarm CORRUPT), or is behind with applying. */
 static bool is_about_writes(int code, const char *message)
 {
     return code == 429 || strstr(message, "corrupt cluster") != NULL;

@@ -179,8 +179,7 @@ static void set_options(rg__transfer *t, const char *url, const char *socket,
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, socket);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    /* Over TLS etcd would offer HTTP/2, where a watch would share its
-     * connection. */
+    /* Over TLS etcd offers HTTP/2, where a watch would share its connection. */
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     if (t->has_tls) /* a handshake may take as long as an answer */
         set_tls(easy, t->http);

@@ -16,8 +16,7 @@ typedef enum rg__watch_end {
 typedef struct rg__watch_fns {
     /* It stands; revision is the store's, as this member knows it. */
     void (*created)(void *arg, int64_t revision);
-    /* All events of one or more whole revisions, in order. false: they can't
-     * be read. */
+    /* All events of whole revisions, in order. false: they can't be read. */
     bool (*events)(void *arg, const json_t *events);
     /* All that had come has been reported; may close the watch. */
     void (*pause)(void *arg);

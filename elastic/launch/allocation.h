@@ -15,8 +15,7 @@
 
 /* Add the allocation's hosts. Outside of one there are none; nor in a step of
  * Slurm, which runs once for each task, unless it is the shell of salloc. slots
- * is for hosts without a number. The sentence of ERR_INVALID names the
- * variable. */
+ * is for hosts without a number. ERR_INVALID names the variable. */
 rg_status rg__allocation_read(rg__host_list *list, int slots);
 
 /* The command that starts agents on other hosts in place of ssh: a step of the

@@ -79,7 +79,7 @@ static bool has_label(const char *line, const char *host)
             strstr(line, " | ") != NULL);
 }
 
-/* What --rsh says before the host is reached becomes part of the launcher's
+/* What --rsh says before reaching the host goes into the launcher's
  * sentence. */
 static void note_said(channel *c, const char *line)
 {

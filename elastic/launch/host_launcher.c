@@ -190,8 +190,7 @@ static bool can_start(const host *h)
                             (h->state == RESTING && rg__now_ns() >= h->due_ns));
 }
 
-/* A host that has left in order is not replaced: its workers may have
- * finished. */
+/* A host that left in order is not replaced: its workers may be done. */
 static int running_slots(const rg__launcher *l)
 {
     int slots = 0;
@@ -384,8 +383,7 @@ static void say_rest(const host *h)
                 h->listed.name, h->said, s);
 }
 
-/* Another attempt would not help: the command line is wrong, or the program is
- * another one. */
+/* Another attempt would not help: wrong command line, or another program. */
 static bool is_for_good(const host *h, int code)
 {
     if (h->has_run)
@@ -634,8 +632,7 @@ static void name_working_hosts(const rg__launcher *l)
                     h->listed.name);
 }
 
-/* What the host would have reported is unknown, as after a broken
- * connection. */
+/* Its report is unknown, as after a broken connection. */
 static void stop_waiting(host *h, bool was_member, int *code_p)
 {
     if (was_member)
@@ -673,8 +670,7 @@ static void look_for_hosts(const rg__launcher *l, int *code_p)
     }
 }
 
-/* The job is done: as on one host, what programs do after rg_run may take any
- * time. */
+/* The job is done: what programs do after rg_run may take any time. */
 static int wait_for_programs(rg__launcher *l, int *code_p)
 {
     const uint64_t begin_ns = rg__now_ns();

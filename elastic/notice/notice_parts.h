@@ -97,8 +97,7 @@ struct rg__notices {
     int count;
 };
 
-/* rounds.c: a source's question as people read it; its timer; how a round
- * ends. */
+/* rounds.c: what a source is asked, in words; its timer; ends of a round. */
 const char *rg__source_asks(const rg__source *s);
 void rg__source_on_timer(void *arg);
 void rg__source_says(rg__source *s, const rg__notice *notice);
@@ -135,8 +134,7 @@ bool rg__time_read(const char *text, uint64_t *unix_ms_p);
 void rg__notice_say(rg__notice *n, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What answers mean; bytes end with a NUL. False: not an answer that the source
- * documents. */
+/* What answers mean; bytes end with a NUL. False: no documented answer. */
 bool rg__aws_read_action(const char *text, size_t bytes, rg__notice *n);
 bool rg__aws_read_rebalance(const char *text, size_t bytes, rg__notice *n);
 bool rg__gcp_read_preempted(const char *text, size_t bytes, rg__notice *n);

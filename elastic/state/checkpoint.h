@@ -102,13 +102,11 @@ void rg__checkpoint_close(rg__checkpoint *c);
 rg_status rg__checkpoint_verify(const rg__checkpoint *c,
                                 const rg__checkpoint_source *source);
 
-/* The same for the pieces of replicated buffers; files with the others must
- * only exist. */
+/* The same for replicated buffers; files with other pieces must only exist. */
 rg_status rg__checkpoint_verify_replicated(const rg__checkpoint *c,
                                            const rg__checkpoint_source *source);
 
-/* Gets bytes of a buffer, from `at` on; a status other than OK ends the
- * reading. */
+/* Gets bytes of a buffer, from `at` on; any status but OK ends the reading. */
 typedef rg_status (*rg__checkpoint_keep_fn)(void *arg, uint64_t at,
                                             const void *bytes, size_t n);
 

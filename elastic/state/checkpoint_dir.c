@@ -344,8 +344,7 @@ static rg_status close_file(const rg__checkpoint_writing *w, int fd,
     return st;
 }
 
-/* Not every file system can reserve space; if it can, a full one fails
- * early. */
+/* If the file system can reserve space, a full one fails early. */
 static bool reserve(int fd, uint64_t bytes)
 {
     return fallocate(fd, 0, 0, (off_t)bytes) == 0 ||
@@ -488,8 +487,7 @@ static bool use_sums(rg__checkpoint *c, uint32_t file, const sums *s)
     return rg__checkpoint_bytes_of(c, file) == s->at;
 }
 
-/* Take those of another host's file, which was durable before that host
- * reported it. */
+/* Take another host's, whose file was durable before the host reported it. */
 static rg_status take_sums(const rg__checkpoint_writing *w, uint32_t file)
 {
     rg__checkpoint *c = w->checkpoint;

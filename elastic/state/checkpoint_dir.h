@@ -85,13 +85,12 @@ rg_status rg__checkpoint_begin(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_put(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_end(const rg__checkpoint_writing *w);
 
-/* Another host's file, with its hashes, beside a .part file that must be
- * there. */
+/* Another host's file, with its hashes; its .part file must be there. */
 rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
                                   uint32_t file);
 
 /* Give it its final name, sync that too, and then remove all but the newest
- * `keep` and each .part that is no newer. ERR_INVALID: another job was
+ * `keep` and .part files that are no newer. ERR_INVALID: another job was
  * faster. */
 rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
                               int keep);

@@ -1,5 +1,4 @@
-/* The history of one worker process. The checker that reads it is not part of
- * the library. */
+/* The history of one worker process; no part of the library reads it. */
 #include "elastic/state/history.h"
 
 #include <errno.h>

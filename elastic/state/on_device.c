@@ -64,8 +64,7 @@ static rg_status check(const rg__state_buffer *b)
                     b->name);
 }
 
-/* A piece's receiver wrote its own sentence; a failure of the device has
- * none. */
+/* A receiver wrote its own sentence; a failure of the device has none. */
 typedef struct reading {
     rg__device_piece_fn fn;
     void *arg;

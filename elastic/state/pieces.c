@@ -39,8 +39,7 @@ static size_t chunk(size_t left)
 
 /* -------------------------------------------------------------------- save */
 
-/* Where a slice's pieces go; without an agent there is no vault, and they are
- * only hashed. */
+/* Where a slice's pieces go; without a vault they are only hashed. */
 typedef struct saving {
     rg_ctx *ctx;
     char *to; /* of the next piece, NULL: no vault */

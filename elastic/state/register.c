@@ -189,8 +189,7 @@ static rg_status map_room(rg_state *state, rg__state_buffer *b)
     return st;
 }
 
-/* A buffer whose shards are copied gives the vault a further slot, for all
- * buffers. */
+/* A buffer with copied shards adds a vault slot, for all buffers. */
 static rg_status grow_vault(rg_state *state)
 {
     rg_status st = RG_OK;

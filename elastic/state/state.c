@@ -393,8 +393,7 @@ static rg_status read_save(const char *dir, const rg_save_params *params,
     return RG_OK;
 }
 
-/* A step is noted before its call: a function that throws is not called
- * again. */
+/* A step is noted before its call: after a throw there is no second call. */
 void rg__state_tell(rg_state *state)
 {
     const bool is_in_fn = state->is_in_fn;
@@ -728,8 +727,7 @@ static bool is_gate_shut(rg_ctx *ctx)
     return is_shut;
 }
 
-/* The record of a later generation belongs to a world that has replaced this
- * one. */
+/* A later generation's record belongs to a world that replaced this one. */
 static bool is_on_record(const rg_ctx *ctx)
 {
     const uint64_t begun = atomic_load(&ctx->page->begun);
@@ -778,9 +776,9 @@ static void count_from_here(rg_state *state)
         state->asked_ns = rg__now_ns();
 }
 
-/* Memory is that of the commit from which all go on. This worker does not
- * report commits that others made without it, before it came or while it was
- * left out. */
+/* Memory is that of the commit from which all go on. Commits that others made
+ * without this worker, before it came or while it was left out, it does not
+ * report. */
 static void tell_what_counts(rg_state *state, rg__commit_id resume)
 {
     const bool is_ours =

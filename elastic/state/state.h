@@ -162,8 +162,7 @@ rg_status rg__state_reduce_metrics(rg_state *state, uint64_t step);
 
 /* compare.c. ERR_INVALID: a bad REGROUP_CHECK_STATE. */
 rg_status rg__state_check_read(const char *text, rg__state_check *check_p);
-/* A generation begins, the first or not: rank 0's setting counts for all.
- * Collective. */
+/* A generation begins: rank 0's setting counts for all. Collective. */
 rg_status rg__state_check_agree(rg_state *state, bool is_first);
 /* Before a commit is saved: do due comparisons. Collective; ERR_MISMATCH, on
  * all ranks: replicated memory differs, and the setting is strict. */
@@ -179,9 +178,8 @@ rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
 /* Registered memory, wherever it is. Before a load and a sync: wait until what
  * the program has enqueued can't write any buffer. ERR_DEVICE. */
 rg_status rg__state_await_device(const rg_state *state);
-/* Bytes [begin, end), handed on in one or several pieces; an error of fn ends
- * it. ERR_DEVICE, ERR_INVALID: the device's memory can't be read, or is
- * gone. */
+/* Hand on bytes [begin, end) in one or several pieces; an error of fn ends it.
+ * ERR_DEVICE, ERR_INVALID: device memory can't be read, or is gone. */
 rg_status rg__state_read(const rg__state_buffer *b, size_t begin, size_t end,
                          rg__device_piece_fn fn, void *arg);
 rg_status rg__state_copy_out(const rg__state_buffer *b, size_t begin,
@@ -231,8 +229,7 @@ rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
                              size_t need);
 rg_status rg__state_check_local(const char *name, const void *data,
                                 size_t bytes);
-/* register.c. A hash of the buffers and their order: workers of a job have
- * equal ones. */
+/* register.c. A hash of buffers and their order, equal in all workers. */
 uint64_t rg__state_registered(const rg_state *state);
 
 /* local.c. Where a local buffer's parts come from: a commit in a vault slot, or
@@ -269,8 +266,8 @@ rg_status rg__state_reserve_shard(rg_state *state);
 /* save.c. The path as an absolute one; ERR_INVALID: too long. */
 rg_status rg__state_absolute(const char *dir, char to[RG__TEXT_MAX]);
 /* Write registered memory, of the newest commit, as a checkpoint: collective
- * over a world without agents. *elsewhere_p: it failed, and another rank knows
- * why. */
+ * over a world without agents. *elsewhere_p: another rank knows why it
+ * failed. */
 rg_status rg__state_write_world(rg_state *state, const char *dir, int keep,
                                 bool *elsewhere_p);
 /* The serial up to which a directory's checkpoints are ours, 0: none are. */
@@ -289,8 +286,7 @@ rg_status rg__state_load_due(rg_state *state);
  * ERR_DAMAGED: there is none. */
 rg_status rg__state_load_before(rg_state *state);
 
-/* Does --checkpoint-every say that the commit of this step is to become a
- * checkpoint? */
+/* Does --checkpoint-every make a checkpoint of this step's commit? */
 bool rg__state_is_due(const rg_state *state, uint64_t step);
 /* After a commit, before it is left, on every rank: ask for a checkpoint of it,
  * in that directory (NULL: --checkpoint-dir), keeping so many (0: the

@@ -190,8 +190,7 @@ static rg_status begin(world_write *w, rg_status mine)
     return mine;
 }
 
-/* Returns OK on all ranks or on none. *shared_p: another rank failed, not this
- * one. */
+/* OK on all ranks or on none. *shared_p: another rank failed, not this one. */
 static rg_status agree(const world_write *w, rg_status mine, bool *elsewhere_p)
 {
     const int64_t in[4] = {mine != RG_OK};

@@ -57,8 +57,7 @@ static void end(rg__worker *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* MPI has other processes than the agents: a rank has just died, and one of
- * them knows. */
+/* MPI and agents differ: a rank has just died, and one of them knows. */
 static rg_status look_again(rg__worker *w, rg__decided *decided)
 {
     bool is_done = false;

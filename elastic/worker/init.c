@@ -29,8 +29,7 @@ static const char *const launcher_sizes[] = {
     "MPI_LOCALNRANKS",      "SLURM_NTASKS", "WORLD_SIZE",
     "JSM_NAMESPACE_SIZE"};
 
-/* The variable that shows several tasks; NULL: there is one task, or none is
- * set. */
+/* The variable that shows several tasks; NULL: one task, or none is set. */
 static const char *find_many_tasks(void)
 {
     for (size_t i = 0; i < sizeof launcher_sizes / sizeof *launcher_sizes;

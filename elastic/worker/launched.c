@@ -264,8 +264,7 @@ static rg_status try_self(rg__worker *w, bool *ok)
                : RG_OK;
 }
 
-/* From now on rg_alloc publishes segments; without a registry others would wait
- * for them. */
+/* From now on rg_alloc publishes segments, as others would wait for them. */
 static rg_status share_registry(rg__worker *w, bool *ok)
 {
     const uint64_t bytes = rg__registry_bytes(w->entered.local_size);
@@ -390,8 +389,7 @@ rg_status rg__worker_enter_launched(rg__worker *w,
                     w->entered.host_count);
 }
 
-/* Ranks of other hosts learn of it when their connections with this one
- * break. */
+/* Ranks of other hosts learn of it when their connections break. */
 static void on_lost(void *arg, int rank)
 {
     rg__worker *w = arg;

@@ -92,8 +92,7 @@ static const char *find_obstacle(FILE *file, uint64_t at, uint64_t end)
     return why == NULL && at < end ? gap : why;
 }
 
-/* The kernel refuses this advice for locked memory; an old kernel always
- * does. */
+/* The kernel refuses this advice for locked memory; an old one always. */
 static bool is_locked(void *at, size_t bytes)
 {
     void *other = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -179,8 +178,7 @@ static void in_parent(void)
 }
 
 /* What the child has not written, it sees as its parent has it. The segments
- * belong to the parent alone, and the child's own children inherit its
- * memory. */
+ * are the parent's alone; the child's own children inherit its memory. */
 static void in_child(void)
 {
     for (registered *r = first; r != NULL; r = r->next) {

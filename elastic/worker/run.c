@@ -1,6 +1,5 @@
-/* rg_run and rg_next: a loop that follows the advice column of the statuses.
- * In one turn, fn or the body of the program's own loop works in one
- * generation. */
+/* rg_run and rg_next: a loop that follows the statuses' advice. In one turn, fn
+ * or the body of the program's loop works in one generation. */
 #include "elastic/state/state.h"
 #include "elastic/worker/worker.h"
 

@@ -217,8 +217,7 @@ static rg_status ask_agent(rg__worker *w, rg__wire_type reply, uint32_t ask,
 
 /* ------------------------------------------------------------- the pages */
 
-/* The file is opened again, so the lock holds between threads, too. -1: no
- * lock. */
+/* Opened again, so that the lock holds between threads, too. -1: no lock. */
 static int wait_for_turn(const rg__worker *w)
 {
     char path[32];

@@ -107,8 +107,7 @@ static void leave(rg__worker *w, rg_status st, const char *why)
     rg__break_tell(w);
 }
 
-/* The worker that reported the reason knows it; others find it in the job's
- * status. */
+/* The worker that reported it knows why; others look at the job's status. */
 static void leave_broken(rg__worker *w, uint64_t generation)
 {
     char why[2 * RG__TEXT_MAX] = "a peer is lost and the generation has ended; "
@@ -325,8 +324,7 @@ static void enter_if_due(rg__worker *w)
 
 /* ---------------------------------------------------------------- messages */
 
-/* The message, and the lists that follow the control segment; NULL: there are
- * none. */
+/* The message, and the lists behind the control segment; NULL: none. */
 static rg__prepare *read_prepare(const rg__prepare *m, int fd)
 {
     if (m->size < 1 || m->size > RG__WORLD_MAX || m->host_count < 1 ||
@@ -404,8 +402,7 @@ static void on_buffer(rg__worker *w, const rg__buffer *m)
 
 /* --------------------------------------------- an agent lost, and the next */
 
-/* Its supervisor reports that and starts another, or the supervisor is gone
- * too. */
+/* Its supervisor starts another and says so, or is gone too. */
 static void on_agent_gone(rg__worker *w)
 {
     if (w->agent_lost_ns != 0)
@@ -532,8 +529,7 @@ static void read_socket(rg__worker *w, void *room)
 }
 
 /* Without an agent nothing fences a worker, so it must not outlive the grace:
- * calls return ERR_AGENT_LOST, and a program that does not end then is
- * killed. */
+ * calls return ERR_AGENT_LOST, and a program that goes on is killed. */
 static void mind_the_grace(rg__worker *w)
 {
     if (w->agent_lost_ns == 0)

@@ -118,8 +118,7 @@ struct rg__worker {
     uint64_t agent_lost_ns; /* 0: it is there */
     bool is_cut;            /* the other end of the socket is closed */
 
-    /* The transport's reports about a connection; guarded by the engine's
-     * lock. */
+    /* The transport's reports on a connection; guarded by the engine's lock. */
     rg__broken link;
     bool is_link_broken;
     int stuck_rank;                 /* -1: none */
@@ -146,8 +145,7 @@ void rg__adapter_load(void);
  * w->entered with this task's place. */
 rg_status rg__worker_launched(rg__worker *w,
                               const rg__library_settings *settings);
-/* Open the world, by the first of REGROUP_TRANSPORTS that carries it.
- * Collective. */
+/* Open the world, by the first REGROUP_TRANSPORTS that can. Collective. */
 rg_status rg__worker_enter_launched(rg__worker *w,
                                     const rg__library_settings *settings);
 /* From now on, waiting for a process that has ended fails. */
@@ -167,8 +165,7 @@ rg_status rg__worker_reach_hosts(rg__worker *w, const char *interface,
                                  rg__reached *to, bool *ok);
 void rg__reached_free(rg__reached *reached);
 
-/* segment_registry.c: rg_alloc memory of a launched world, of one host's
- * members. */
+/* segment_registry.c: rg_alloc memory of a launched world on one host. */
 uint64_t rg__registry_bytes(int local_size);
 void rg__registry_take(rg__registry *registry, const rg__membership *m);
 void rg__registry_free(rg__registry *registry); /* NULL allowed */
@@ -233,8 +230,7 @@ void rg__break_tell(rg__worker *w);
 /* Wait until on_break has returned; lock held. */
 void rg__break_await(rg__worker *w);
 
-/* door.c. Go to the door: ask for a place; while `waits` is set, only in a
- * first world. */
+/* door.c. Ask for a place; while `waits` is set, only in a first world. */
 rg_status rg__worker_door(rg__worker *w);
 /* rg__worker_await would have to wait; *is_proposed_p: a generation in which
  * this worker has a place is built and not yet decided. */
