@@ -59,8 +59,7 @@ static rg_status read_params(const rg_device_params *params,
     return RG_OK;
 }
 
-/* A static program already has its generation, as has one that has called
- * rg_world_wait. */
+/* A static program has a generation already, or one after rg_world_wait. */
 static rg_status begin_now(rg_ctx *ctx)
 {
     const uint64_t generation = rg__engine_generation(ctx->engine);

@@ -157,8 +157,7 @@ static void find_first(const view *v, const report *all, lane *l)
     }
 }
 
-/* "rank 1 has", "ranks 1,3 have": members that started the fewest
- * operations. */
+/* "rank 1 has", "ranks 1,3 have": those that started the fewest operations. */
 static void list_late(const view *v, const report *all, const lane *l,
                       char *text, size_t room)
 {
@@ -299,8 +298,7 @@ static rg_status name_counts(const view *v, const report *all, const lane *l)
     return st;
 }
 
-/* Goes through the same rounds on all ranks, whatever the outcome, so that all
- * see the same. */
+/* All ranks go through the same rounds, so that all see the same. */
 static rg_status compare_in(const view *v, lane *l, report *mine, report *all)
 {
     const rg__lane_account *account = find(v, l->key);

@@ -1,5 +1,4 @@
-/* What only agent.c wires: opening the job, and taking over from an agent
- * that was killed. */
+/* What only agent.c wires: opening the job, taking over from a killed agent. */
 #ifndef RG_AGENT_WIRING_H
 #define RG_AGENT_WIRING_H
 

@@ -9,8 +9,7 @@
 #include "elastic/cli/rundir.h"
 
 typedef struct rg__agent_start { /* any may be NULL */
-    /* Called in the run directory, before etcd is asked: fill in the
-     * credentials for etcd. */
+    /* Called in the run directory: fill in the credentials for etcd. */
     rg_status (*log_in)(void *arg, rg__launch *launch, const rg__rundir *dir);
     const rg__supervisor_hooks *hooks;
     bool is_launched; /* by a launcher on another host */

@@ -1,5 +1,4 @@
-/* `regroup timeline`: begin or end one while the job runs; those of several
- * hosts as one. */
+/* `regroup timeline`: begin, end and merge timelines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

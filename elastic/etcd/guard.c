@@ -44,8 +44,8 @@ static void ask_later(rg__mirror *mirror)
 
 /* ----------------------------------------------------------------- judging */
 
-/* The guard's answer is about this copy and this watch if neither has moved
- * since it asked. */
+/* The answer is about this copy and watch if neither moved since the
+ * question. */
 static bool is_about_now(const rg__mirror *mirror)
 {
     return mirror->stage == RG__MIRROR_WATCHING &&

@@ -79,8 +79,7 @@ static bool has_label(const char *line, const char *host)
             strstr(line, " | ") != NULL);
 }
 
-/* What --rsh says before reaching the host goes into the launcher's
- * sentence. */
+/* What --rsh says before it reaches the host is for the launcher's sentence. */
 static void note_said(channel *c, const char *line)
 {
     char *said = c->params->note->said;

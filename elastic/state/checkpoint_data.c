@@ -41,8 +41,7 @@ static rg_status check_padding(const rg__checkpoint_source *s,
                     s->name);
 }
 
-/* Where a piece's bytes go: those of [begin, end) of its buffer are kept,
- * others are not. */
+/* Where a piece's bytes go: only bytes [begin, end) of its buffer are kept. */
 typedef struct target {
     uint64_t begin, end;
     rg__checkpoint_keep_fn keep;

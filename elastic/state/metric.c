@@ -51,8 +51,7 @@ static uint64_t tag_of(const rg_state *state)
     return tag;
 }
 
-/* Sums in one operation, and maxima in another; a minimum is a maximum of
- * negative numbers. */
+/* One operation for sums, one for maxima; minima are maxima of negatives. */
 static rg_status reduce(rg_state *state, double v[2][RG__SCALARS_OF_STEP])
 {
     const uint64_t tag = tag_of(state);

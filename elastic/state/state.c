@@ -621,8 +621,7 @@ static rg_status broadcast_replicated(rg_state *state, int source)
                : receive(state, source);
 }
 
-/* true on all ranks when the shards of one of them are damaged. If one rank
- * refuses, all do. */
+/* true on all ranks if one has damaged shards. If one refuses, all do. */
 static rg_status load_shards(rg_state *state, int source, bool *is_damaged_p)
 {
     int64_t in[4] = {0}, out[4] = {0};

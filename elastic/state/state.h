@@ -188,8 +188,7 @@ rg_status rg__state_copy_out(const rg__state_buffer *b, size_t begin,
 rg_status rg__state_write(const rg__state_buffer *b, size_t at,
                           const char *from, size_t n);
 rg_status rg__state_flush(const rg_state *state);
-/* Bytes [begin, end); if they can't be read, only a hash is wrong, and a
- * warning says so. */
+/* Bytes [begin, end); if unreadable, a hash is wrong, and a warning says so. */
 void rg__state_hash_buffer(const rg__state_buffer *b, size_t begin, size_t end,
                            rg__hash *hash);
 

@@ -189,8 +189,7 @@ rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
                           uint64_t generation);
 /* --mpi=ulfm: this rank can't go on in place, so all are launched again. */
 void rg__worker_ask_launch(rg__worker *w, const char *why);
-/* Report that a generation can't go on. peer: the rank behind a broken
- * connection, -1: none. */
+/* A generation can't go on. peer: behind a broken connection, -1: none. */
 void rg__worker_broken(rg__worker *w, uint64_t generation, int peer,
                        const char *why);
 /* The same from under the engine's lock, of the generation entered: published

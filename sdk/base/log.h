@@ -33,8 +33,7 @@ bool rg__log_levels(const char *text);
 bool rg__log_format(const char *text);
 bool rg__log_is_json(void);
 
-/* Whose lines these are: host (copied), rank and size (-1: none),
- * generation. */
+/* Who writes the lines: host (copied), rank, size (-1: none), generation. */
 void rg__log_who(const char *host, int rank, int size, uint64_t generation);
 
 /* From now on, and in children: a line that standard error would block on is

@@ -263,8 +263,7 @@ rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
     return st;
 }
 
-/* By its processor time: on a busy machine calls take longer, at no more
- * cost. */
+/* By its processor time: on a busy machine calls last longer, at equal cost. */
 static uint64_t worked_ns(void)
 {
     struct timespec t = {0};

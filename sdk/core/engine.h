@@ -145,8 +145,7 @@ rg_status rg__channel_begin_message(rg__channel *channel,
 rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
                             rg_req **req_p);
 
-/* A request for an operation launched on the device, which must live as
- * long. */
+/* A request for an operation launched on a device that lives as long. */
 rg_status rg__req_of_device(rg__engine *engine, rg__device *device,
                             const rg__ticket *ticket, rg_req **req_p);
 

@@ -220,8 +220,7 @@ void rg__req_count_in(rg__channel *ch, int n);
 void rg__req_finish(rg__engine *engine, rg_req *req, rg_status st,
                     const char *why);
 
-/* For counts that change only under the lock: no costly instruction is
- * needed. */
+/* For counts that change only under the lock: needs no costly instruction. */
 static inline void rg__count_add(_Atomic uint32_t *count, int n)
 {
     const uint32_t now = atomic_load_explicit(count, memory_order_relaxed);
@@ -287,8 +286,7 @@ static inline int rg__run_count(const rg_req *req)
     return req->run == NULL ? 1 : rg__run_count_other(req);
 }
 
-/* recorder.c, with the lock held: an operation of a set is queued, begins on
- * the comm, ends. */
+/* recorder.c, lock held: a set's operation is queued, begins, ends. */
 void rg__record_enter(rg__engine *engine, uint64_t generation, int rank,
                       int size);
 void rg__record_members(rg__channel *ch, const int *ranks, int n, int rank);

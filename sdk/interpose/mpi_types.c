@@ -64,8 +64,7 @@ static void know_pair(MPI_Datatype type, rg_type native)
         types[n_types++] = (struct known_type){type, native, PAIRS};
 }
 
-/* Those that programs use most come first. Sizes of Fortran's depend on how
- * MPI was built. */
+/* The most used come first. How MPI was built decides Fortran's sizes. */
 void rg__types_begin(void)
 {
     n_types = 0;

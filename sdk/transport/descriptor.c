@@ -309,8 +309,7 @@ rg_status rg__descriptor_compare(uint32_t id, const rg__descriptor *descriptor,
 
 /* ------------------------------------------------------------- out of step */
 
-/* One of the others, if all but d have posted the same, now and before; or
- * -1. */
+/* A member, if all but d have posted the same, now and before; or -1. */
 static int find_others(const rg__slip *slip, const descriptors *all, int d)
 {
     const int one = d == 0 ? 1 : 0;

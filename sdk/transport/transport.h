@@ -152,8 +152,7 @@ typedef struct rg__mappings {
     int maps; /* /proc/self/maps, where there is a home */
 } rg__mappings;
 
-/* The mapping that holds [p, p + bytes) and belongs to owner, or NULL; and
- * where p is in it. */
+/* Owner's mapping that holds [p, p + bytes), or NULL; where p is in it. */
 const rg__mapping *rg__mapping_of(const rg__mappings *all, rg__member_id owner,
                                   const void *p, uint64_t bytes);
 uint64_t rg__mapping_place(const rg__mapping *m, const void *p);
@@ -292,8 +291,8 @@ typedef struct rg__transport {
      * stop when it is given up? Then that memory is never freed. NULL: no. */
     bool (*holds)(rg__comm *comm);
 
-    /* The messages of the world; owned by its comm. NULL: this transport
-     * carries none. */
+    /* The world's messages, owned by its comm. NULL: this transport has
+     * none. */
     rg__messages *(*messages)(rg__comm *world);
 
     /* Give everything back; takes half-built comms, comms with an operation in

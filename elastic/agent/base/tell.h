@@ -1,5 +1,4 @@
-/* Messages to workers. A message that the socket has no room for waits in a
- * queue, in order. */
+/* Messages to workers; those that the socket has no room for queue up. */
 #ifndef RG_AGENT_TELL_H
 #define RG_AGENT_TELL_H
 

@@ -84,8 +84,7 @@ static rg_status add_shards(rg__image *c, int k)
     return st;
 }
 
-/* A vault slot shows our parts' lengths; other hosts' files will show
- * theirs. */
+/* A vault slot shows our parts' lengths; other hosts' files show theirs. */
 static rg_status add_parts(rg__image *c, int k)
 {
     const rg__writer_task *t = c->task;

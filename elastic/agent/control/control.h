@@ -30,8 +30,7 @@ char *rg__event_log(rg__agent *a, const rg__snapshot *snap, uint64_t from);
 /* Into a file beside the run directory, for when the job is gone. */
 void rg__event_log_save(rg__agent *a, const char *text);
 
-/* drain_ask.c: tell a host to leave, and answer the command; owns the
- * socket. */
+/* drain_ask.c: tell a host to leave, answer the command; owns the socket. */
 void rg__drain_ask(rg__agent *a, const char *host, uint64_t deadline_ms,
                    int sock);
 

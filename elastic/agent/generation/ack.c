@@ -51,8 +51,7 @@ void rg__ack_say(rg__agent *a, const rg__ack *ack)
 
 /* ----------------------------------------------------- those that are heard */
 
-/* A look costs more than an ack: it waits for as many as there are hosts in
- * the proposal. */
+/* A look costs more than an ack: it waits for an ack of every host. */
 static bool may_be_all(const rg__agent *a)
 {
     const rg__cur *cur = &a->known.cur;

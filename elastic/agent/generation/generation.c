@@ -308,8 +308,7 @@ void rg__generation_note_steps(rg__agent *a)
     }
 }
 
-/* A member here that has loaded a checkpoint of the job, and agreed on no
- * commit since. */
+/* A member here that loaded a checkpoint, and agreed on no commit since. */
 static void note_fresh(rg__agent *a, const rg__proposal *p, rg__ack *ack)
 {
     for (int r = 0; r < p->size && ack->loaded == 0; r++) {
@@ -572,8 +571,7 @@ static void deliver(rg__agent *a)
     if (c != NULL)
         c->decided = rg__now_ns();
     a->detected_ns = 0;
-    /* a worker left out is still in an older generation: it comes to the
-     * door */
+    /* a worker left out is in an older generation: it comes to the door */
     rg__generation_abort(a, p->generation - 1);
     rg__log_who(a->params->host, -1, p->size, p->generation);
     rg__log(RG__INFO, "agent", "generation %llu: %d worker%s, %s",

@@ -463,8 +463,7 @@ static void send_act(rg__agent *a, const rg__plan *plan, bool is_offered)
     a->leader->acting = rg__job_send(&t, on_acted, a, look_again);
 }
 
-/* How long the offer that is out may still be just that; 0: it may not, or
- * there is none. */
+/* How long the offer may remain just that; 0: no longer, or there is none. */
 static uint64_t offer_left_ns(const rg__agent *a, const rg__plan *plan)
 {
     const uint64_t age = rg__now_ns() - a->offer.since_ns;

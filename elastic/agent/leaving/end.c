@@ -134,8 +134,7 @@ static void write_end(rg__agent *a)
     rg__agent_send_end(a, &t, write_end);
 }
 
-/* Until SIGKILL. What a program does after rg_run has at least the time that
- * the drain has. */
+/* Until SIGKILL. After rg_run a program has at least the drain's time. */
 static uint64_t time_to_end(const rg__agent *a)
 {
     const uint64_t now = rg__now_ns();
@@ -144,8 +143,7 @@ static uint64_t time_to_end(const rg__agent *a)
                : TERM_NS;
 }
 
-/* The others know. With the last host, or when an operator asks, the job
- * ends. */
+/* The others know. With the last host, or if an operator asks, the job ends. */
 static void stop(rg__agent *a, bool ends_job)
 {
     rg__life_step(a, RG__LIFE_ON_END);

@@ -33,8 +33,7 @@ void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation);
 /* A generation begins: say which launch, where, and from which step. */
 void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line);
 
-/* Messages of a launch's processes; false: another message. If true,
- * owns the socket. */
+/* Messages of a launch's processes; true: one, and it owns the socket. */
 bool rg__mpirun_called(rg__agent *a, int sock, const void *bytes, size_t n,
                        pid_t pid);
 /* Another agent's frame: start a daemon of the MPI. */

@@ -20,8 +20,7 @@ typedef struct rg__supervisor_hooks { /* any may be NULL */
     void (*ended)(void *arg, pid_t pid, int status);
     /* Called between waits; returns how many ms the next may last, -1: any. */
     int (*turn)(void *arg);
-    /* The job is open, with these sizes, or they have changed, or its first
-     * world is formed. */
+    /* The job is open, its sizes have changed, or its first world is formed. */
     void (*sizes)(void *arg, int min, int max, bool has_world);
     /* Asked between waits: true, and the agent ends: with 0 it leaves, else it
      * ends the job with that code. */

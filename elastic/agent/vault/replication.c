@@ -412,8 +412,7 @@ static uint64_t committed(const rg__replication *c)
     return most;
 }
 
-/* Slot of the oldest commit that counts and that the partner lacks, -1:
- * none. */
+/* Slot of the oldest commit that counts and the partner lacks, -1: none. */
 static int next_commit(const rg__replication *c, const partner *one,
                        uint64_t *step_p)
 {

@@ -206,8 +206,7 @@ static void agree(rg__agent *a)
     a->spec.is_asking = rg__job_send(&t, on_agreed, a, agree) != NULL;
 }
 
-/* A buffer that the slot's worker or the first one has, and not both; NULL:
- * none is known. */
+/* A buffer that only the slot's worker or only the first one has, or NULL. */
 static const rg__vault_buffer *find_uneven(const rg__agent *a, uint32_t index)
 {
     for (int i = 0; i < a->store->buffers; i++)

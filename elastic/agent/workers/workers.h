@@ -100,8 +100,7 @@ void rg__set_list_drop(rg__worker *w);
 struct json_t *rg__set_list_json(const rg__agent *a, uint64_t generation,
                                  int size);
 
-/* job_spec.c: a worker has registered all it has. false: not what others have,
- * and we leave. */
+/* job_spec.c: a worker has registered all. false: others differ; we leave. */
 bool rg__job_spec_take(rg__slot *s, uint64_t registered);
 /* Does what runs here, as far as known before, fit the job's? else we leave. */
 bool rg__job_spec_fits(rg__agent *a, const rg__kv *spec);

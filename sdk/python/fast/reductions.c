@@ -215,8 +215,7 @@ static rg_status start_and_wait(operation *o, const order *with)
     return lib.rg_wait_all(o->reqs, o->n, with->wait_ms);
 }
 
-/* With the interpreter's lock: the sentence lasts until this thread's next
- * call. */
+/* Interpreter's lock held: the sentence lasts until this thread's next call. */
 static void note(operation *o, rg_status st)
 {
     o->st = st;

@@ -1,5 +1,4 @@
-/* Where the data of a step lie in a large operation over several hosts
- * (pipeline.c). */
+/* Where a step's data lie in a large operation over hosts (pipeline.c). */
 #include "sdk/transport/inter/inter.h"
 
 uint64_t rg__step_begin(const rg__native *c, uint32_t step)

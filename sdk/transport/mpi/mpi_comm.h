@@ -144,8 +144,7 @@ MPI_Datatype rg__mpi_reduced_type(rg_type type);
 bool rg__uneven_is(const rg__mpi *c);
 /* REGROUP_CHECK=each: a stage, on the way to c->next. */
 rg_status rg__uneven_compare(rg__mpi *c);
-/* late: post the counts, and wait for those of the others; then RG_OK, or
- * ERR_MISMATCH. */
+/* late: post the counts, and wait for the others'; RG_OK or ERR_MISMATCH. */
 rg_status rg__uneven_tell(rg__mpi *c);
 rg_status rg__uneven_collected(rg__mpi *c);
 /* move.c, mpi_reduce.c: a kind's first stage; begins with at = part = 0. */

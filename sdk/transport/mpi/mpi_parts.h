@@ -33,8 +33,7 @@ int rg__mpi_world_rank(void);
 
 /* Set the communicator for the next attach; MPI_COMM_NULL: the default. */
 void rg__mpi_hand_over(MPI_Comm comm);
-/* Under an agent: this communicator is the world from now on; the former one
- * stays as it is. */
+/* Under an agent: the world from now on; the former communicator stays. */
 rg_status rg__mpi_take_world(MPI_Comm comm);
 /* Set the name of a process set for the next attach; borrowed; NULL: none. */
 void rg__mpi_hand_over_pset(const char *pset);

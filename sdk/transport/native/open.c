@@ -1,5 +1,4 @@
-/* Building comms: the mapped segment, its members, and where each member's
- * mailbox lies. */
+/* Building comms: the mapped segment, its members and their mailboxes. */
 #include "sdk/transport/native/native.h"
 #include "sdk/transport/inter/inter.h"
 #include "sdk/transport/inter/schedule.h"
