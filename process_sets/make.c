@@ -64,8 +64,7 @@ static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
 }
 
 /* Some ranks have a set of that name and others don't. A rank that only took it
- * over from another's table drops it; where the program holds it, it has not
- * been destroyed. */
+ * over from another's table drops it, unless the program holds it. */
 static rg_status settle_name(rg_ctx *ctx, const rg__set_request *w,
                              const round *r)
 {
@@ -195,9 +194,8 @@ static rg_status open_on_all(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
     return st;
 }
 
-/* A split lives for some colours and has ended for others, which make their
- * sets again under the same id. *is_done_p stays false if a rank gave back a
- * live one. */
+/* A split lives for some colours and has ended for others, which make sets
+ * again under its id. *is_done_p stays false if a rank gave back a live one. */
 static rg_status mend_split(rg_ctx *ctx, const rg__set_request *w,
                             const round *r, rg_set *fresh, rg_set **set_p,
                             bool *is_done_p)

@@ -38,8 +38,7 @@ bool rg__probe_route(const rg__place_at *to, rg__route *route_p);
 int rg__probe_connect(const rg__place_at *to, double *ms_p, int *segment_p);
 
 /* Have the agent of that incarnation answer a datagram, within 1 s, with one of
- * the same length; both are packets of so many bytes, 0: as small as can be.
- * Returns 0 or an errno. */
+ * that length; packets have so many bytes, 0: few. Returns 0 or an errno. */
 int rg__probe_beat(const rg__place_at *to, const uint8_t key[RG__KEY_BYTES],
                    uint64_t host, int packet, double *ms_p);
 

@@ -72,9 +72,8 @@ rg_status rg__rundir_record(const rg__rundir *dir,
 /* Release it; the last one removes the directory. */
 void rg__rundir_leave(rg__rundir *dir);
 
-/* Remove the run directories of dead jobs, or with is_dry only find them; fn is
- * told about each: one that stays has something in it that is not ours.
- * ERR_SYSTEM. */
+/* Remove the run directories of dead jobs, or with is_dry only find them; fn
+ * hears of each: one that stays has files that are not ours. ERR_SYSTEM. */
 typedef void (*rg__sweep_fn)(void *arg, const char *path, bool has_gone);
 rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,
                            void *arg);

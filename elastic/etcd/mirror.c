@@ -254,9 +254,8 @@ static void on_pause_end(void *arg)
         rg__mirror_resume(mirror);
 }
 
-/* A member that does not answer requests brings no news either. The caller that
- * found out may be in the middle of such a watch, so the watch is closed a
- * little later. */
+/* A member that does not answer brings no news either. The caller may be in the
+ * middle of such a watch, so the watch is closed a little later. */
 void rg__etcd_move_mirrors(rg__etcd *etcd, int endpoint)
 {
     for (rg__mirror *mirror = etcd->mirrors; mirror != NULL;

@@ -1,6 +1,6 @@
 /* The hosts of an allocation, from the variables of Slurm, PBS and LSF. The
- * first of them that is set counts; `scontrol` is not on every node, so lists
- * of Slurm are read here. */
+ * first that is set counts. Slurm's lists are read here, as nodes may lack
+ * `scontrol`. */
 #include "elastic/launch/allocation.h"
 
 #include <ctype.h>

@@ -1187,8 +1187,8 @@ static uint64_t count_vain(const look *l)
     return l->s->mpirun.number - (l->decided != NULL ? l->decided->launch : 0);
 }
 
-/* A passing cause, such as an agent that is just being taken over, must not use
- * up all attempts at once. */
+/* A passing cause, such as a takeover of an agent, must not use up all
+ * attempts. */
 static bool pauses_for_launch(const look *l)
 {
     const uint64_t vain = count_vain(l);
@@ -1495,9 +1495,8 @@ static bool is_anybody_away(const look *l, char names[RG__CAUSE_MAX])
     return n > 0;
 }
 
-/* Would the decision be older than what may have been committed? It has no
- * commit (the job ends, or a checkpoint counts), or one before the commit that
- * the world began with. */
+/* Is the decision older than what may have been committed? It has no commit
+ * (the job ends, or a checkpoint counts), or one before the world's own. */
 static bool does_go_back(const look *l)
 {
     const rg__line *line = &l->plan->line;
@@ -1516,8 +1515,7 @@ static uint64_t wait_for_parts(const look *l)
 }
 
 /* All awaited hosts have acked. If the commit would go back, hosts that are
- * away have some time to come back with what they hold; only after that are
- * those steps lost. */
+ * away have time to return with what they hold; only then are steps lost. */
 static rg_status decide_or_wait(const look *l, const rg__proposal *p)
 {
     char names[RG__CAUSE_MAX] = "";

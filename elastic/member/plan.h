@@ -1,6 +1,6 @@
-/* What the leader does next: a pure function of one snapshot and the clock. The
- * only state in the leader's memory is the waiting times, which a new leader
- * starts from zero. */
+/* What the leader does next: a pure function of one snapshot and the clock.
+ * A leader's only state is its waiting times, which a new one starts from
+ * zero. */
 #ifndef RG_MEMBER_PLAN_H
 #define RG_MEMBER_PLAN_H
 

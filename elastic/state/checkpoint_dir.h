@@ -89,9 +89,8 @@ rg_status rg__checkpoint_end(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
                                   uint32_t file);
 
-/* Give it its final name, sync that too, and then remove all but the newest
- * `keep` and .part files that are no newer. ERR_INVALID: another job was
- * faster. */
+/* Give it its final name, sync that too, then remove all but the newest `keep`
+ * and older .part files. ERR_INVALID: another job was faster. */
 rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
                               int keep);
 

@@ -174,8 +174,7 @@ static rg_status check_add(const rg_state *state, const char *name,
 }
 
 /* A local one is mapped only once this worker has a rank. Pages of replicated
- * ones are touched here, where no other rank waits for this one yet, and not in
- * its first commits. */
+ * ones are touched here, where no rank waits yet, and not in first commits. */
 static rg_status map_room(rg_state *state, rg__state_buffer *b)
 {
     void *at = NULL;

@@ -775,9 +775,8 @@ static void count_from_here(rg_state *state)
         state->asked_ns = rg__now_ns();
 }
 
-/* Memory is that of the commit from which all go on. Commits that others made
- * without this worker, before it came or while it was left out, it does not
- * report. */
+/* Memory is that of the commit from which all go on. A worker does not report
+ * commits that others made before it came or while it was left out. */
 static void tell_what_counts(rg_state *state, rg__commit_id resume)
 {
     const bool is_ours =

@@ -264,9 +264,8 @@ rg_status rg__state_reserve_shard(rg_state *state);
 
 /* save.c. The path as an absolute one; ERR_INVALID: too long. */
 rg_status rg__state_absolute(const char *dir, char to[RG__TEXT_MAX]);
-/* Write registered memory, of the newest commit, as a checkpoint: collective
- * over a world without agents. *elsewhere_p: another rank knows why it
- * failed. */
+/* Write registered memory, of the newest commit, as a checkpoint: collective,
+ * without agents. *elsewhere_p: another rank knows why it failed. */
 rg_status rg__state_write_world(rg_state *state, const char *dir, int keep,
                                 bool *elsewhere_p);
 /* The serial up to which a directory's checkpoints are ours, 0: none are. */

@@ -156,9 +156,8 @@ typedef struct meeting {
 
 #define BLOCK 64
 
-/* Counts how many of the first n members are not in the world, and writes their
- * ranks there unless ranks is NULL. Allocates nothing, since one rank alone may
- * lack memory. */
+/* Counts those of the first n members that are not in the world, and writes
+ * their ranks unless ranks is NULL. Allocates nothing, as memory may lack. */
 static rg_status translate(MPI_Group group, int n, int *ranks, int *strangers_p)
 {
     MPI_Group all;

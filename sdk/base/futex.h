@@ -23,9 +23,8 @@ void rg__bell_ring(rg__bell *bell);
  * made after its posts. */
 void rg__bell_ring_for(rg__bell *bell, uint32_t bits);
 
-/* Sleep until one of the words differs from its expected value, or until
- * timeout_ns. n is at most 4; spurious wake-ups happen. Words are shared
- * between processes. */
+/* Sleep until one of at most 4 words differs from its expected value, or until
+ * timeout_ns. Wake-ups may be spurious. Processes share the words. */
 typedef struct rg__word {
     _Atomic uint32_t *at;
     uint32_t seen;

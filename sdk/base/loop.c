@@ -260,9 +260,8 @@ static int next_timeout_ms(const rg__loop *loop)
     return ms > 60000 ? 60000 : (int)ms;
 }
 
-/* Those that were due when the loop looked for events: of two, the data and
- * the end of the wait for them, a thread that was held up since sees the data
- * first. */
+/* Those that were due when the loop looked for events: so a thread that was
+ * held up since sees data before the end of the wait for them. */
 static void fire_timers(rg__loop *loop, uint64_t looked_ns)
 {
     while (!loop->stopped && loop->timers != NULL &&

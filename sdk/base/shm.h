@@ -28,9 +28,8 @@ size_t rg__shm_missing(int fd, size_t at, size_t bytes);
 /* Is so much memory free? ERR_MEMORY. */
 rg_status rg__shm_check(const char *name, size_t bytes);
 
-/* Map it shared, for reading and writing; not inherited by fork, and no part
- * of core dumps. Refuses a descriptor that is smaller than bytes or can still
- * shrink. */
+/* Map it shared, for reading and writing; not inherited by fork, nor in core
+ * dumps. Refuses a descriptor that is smaller than bytes or can shrink. */
 rg_status rg__shm_map(int fd, size_t bytes, void **at_p);
 
 /* The same of bytes [place, place + bytes); place: whole pages. */

@@ -13,9 +13,8 @@
  * there; remedy is the end of that sentence. */
 rg_status rg__sock_connect(const char *path, const char *remedy, int *sock_p);
 
-/* OK: sent whole. IN_PROGRESS: the receiver's queue is full, nothing was
- * sent. ERR_AGENT_LOST: the other side is gone. Descriptors stay the
- * caller's. */
+/* OK: sent whole. IN_PROGRESS: nothing sent, the receiver's queue is full.
+ * ERR_AGENT_LOST: the peer is gone. Descriptors stay the caller's. */
 rg_status rg__sock_send(int sock, const void *bytes, size_t n, const int *fds,
                         int fd_count);
 

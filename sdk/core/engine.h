@@ -17,9 +17,8 @@
 typedef struct rg__engine rg__engine;
 typedef struct rg__channel rg__channel;
 
-/* page is this worker's page (private memory without an agent): page->abort is
- * looked at in every wait, page->wake is rung when the Regroup thread must
- * wake up. Borrowed. */
+/* page is this worker's page (private memory without an agent), borrowed: every
+ * wait looks at page->abort; page->wake wakes the Regroup thread up. */
 rg_status rg__engine_create(rg__page *page, rg__engine **engine_p);
 void rg__engine_destroy(rg__engine *engine);
 
@@ -64,9 +63,8 @@ rg_status rg__engine_enter(rg__engine *engine, rg__channel *world,
  * new generation. */
 void rg__engine_admit(rg__engine *engine);
 
-/* Open a channel's comm for n ranks of that generation's world, one of which is
- * this rank. ERR_PEER_LOST: that generation was left, and perhaps another one
- * entered. */
+/* Open a channel's comm for n ranks of that generation's world, this rank among
+ * them. ERR_PEER_LOST: that generation was left. */
 rg_status rg__channel_open(rg__channel *channel, uint64_t generation,
                            const int *ranks, int n, uint32_t id);
 

@@ -1,6 +1,6 @@
-/* MPI's predefined types and ops as those of native, for reductions. What is
- * not in the tables goes to MPI: complex and long double, 16 bits, and types
- * and ops of the program. */
+/* MPI's predefined types and ops as those of native, for reductions. The rest
+ * goes to MPI: complex and long double, 16 bits, and the program's types and
+ * ops. */
 #include "sdk/interpose/interpose.h"
 
 #include "regroup/regroup.h"

@@ -31,9 +31,9 @@ typedef struct rg__launcher {
     rg_status (*attach)(rg__launched *mine_p,
                         void (*ended)(void *arg, const char *why), void *arg);
 
-    /* Report each process of the world on this host that has ended since attach
-     * without rg_finalize, on a thread of the launcher's. NULL: no more reports
-     * once this has returned. */
+    /* Report each process of the world here that has ended since attach
+     * without rg_finalize, on a launcher's thread. NULL: no reports after
+     * this returns. */
     void (*watch)(void (*lost)(void *arg, int rank), void *arg);
 
     /* all receives size times bytes, by rank. Collective. */

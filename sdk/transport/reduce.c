@@ -268,9 +268,8 @@ bool rg__is_finished_by(const rg__coll *o)
     return o->op == RG_AVG || scales(o->postscale, o->type);
 }
 
-/* The factor by which parts of a sum of n members are scaled down, so that they
- * are no larger than the result. A power of two costs no bits but those below
- * the smallest numbers. */
+/* The factor that scales parts of a sum of n members down, so that none is
+ * larger than the result. A power of two costs no bits but the lowest. */
 float rg__held_down(const rg__coll *o, int n)
 {
     double by = o->op == RG_AVG ? 1.0 / n : 1;

@@ -260,9 +260,9 @@ typedef struct rg__transport {
      * don't ring by themselves. NULL: there are none. */
     void (*arm)(rg__comm *world);
 
-    /* The members that the operation in flight waits for: set ranks, at most
-     * room of them; returns how many. Any thread that holds the engine's lock.
-     * NULL: it can't be said. */
+    /* Set ranks of members that the operation in flight waits for, at most
+     * room; returns how many. Any thread with the engine's lock. NULL: not
+     * known. */
     int (*awaited)(rg__comm *comm, int *ranks, int room);
 
     /* This process ends, and starts nothing any more: called before close, so
@@ -270,8 +270,8 @@ typedef struct rg__transport {
     void (*goodbye)(rg__comm *world);
 
     /* Has that member, a set rank, reported that, or has its process ended?
-     * Under the rules of awaited; RG__IS_HERE also if it is not known. NULL: it
-     * never is. */
+     * Rules as for awaited; RG__IS_HERE also if not known. NULL: it never
+     * is. */
     rg__gone (*gone)(rg__comm *comm, int rank);
 
     /* The process of that rank of the world has ended: callers that wait for it

@@ -1,6 +1,5 @@
 /* Accepting connections, of workers and commands at one listener and of other
- * agents at another. When no descriptor is left for a connection, both pause
- * for a moment. */
+ * agents at another. Without a descriptor left, both pause for a moment. */
 #ifndef RG_AGENT_ACCEPT_H
 #define RG_AGENT_ACCEPT_H
 

@@ -1,7 +1,6 @@
 /* Deaths on other hosts, of which the leader hears before etcd does. Their
  * agents publish them in any case. A death stays true, as an ack does: it
- * counts, whatever that host's record says, until the leader's mirror shows
- * it. */
+ * counts, whatever that host's record says, until the mirror shows it. */
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/generation/generation_parts.h"
 

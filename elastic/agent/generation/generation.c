@@ -445,9 +445,8 @@ static void mind_the_early(rg__agent *a)
             rg__wait_end(a, RG__WAIT_FIRST, (uint64_t)i);
 }
 
-/* Where etcd answers here and the record does not come, it is rank 0's host
- * that etcd does not answer: the others go on without it. What it may write yet
- * is compared with `cur`. */
+/* If etcd answers here and no record comes, etcd does not answer rank 0's host:
+ * the others go on without it. What it may still write is guarded by `cur`. */
 void rg__generation_mind_record(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);

@@ -372,9 +372,8 @@ static bool is_noted(world *noted, const rg__proposal *p)
     return is_same;
 }
 
-/* With many hosts it takes long to go through them, and most news are of other
- * things: an agent that does not lead has the same peers as long as worlds and
- * leader are the same. */
+/* Going through many hosts takes long, and most news are of other things: an
+ * agent that does not lead keeps its peers while worlds and leader stay. */
 static bool is_followed(const rg__agent *a)
 {
     rg__beats *b = a->beats;

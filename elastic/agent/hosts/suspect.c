@@ -493,8 +493,8 @@ void rg__suspect_told(rg__agent *a, uint64_t generation)
     a->suspects->told_ns = rg__now_ns();
 }
 
-/* A host has aborted the generation for a certain reason, and can't publish it:
- * etcd does not answer it. */
+/* A host has aborted the generation, and can't publish why: etcd does not
+ * answer it. */
 static void speak_for_others(rg__agent *a, uint64_t now)
 {
     const uint64_t g = a->suspects->told_generation;

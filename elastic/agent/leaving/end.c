@@ -227,8 +227,7 @@ static uint64_t step_ends_by(const rg__agent *a, uint64_t most_ns)
 }
 
 /* What one rank is told travels with the agreement at the end of its step, so
- * all leave the generation at that commit, wherever they are. Before the first
- * commit there is no step. */
+ * all leave at that commit. Before the first commit there is no step. */
 bool rg__agent_awaits_step(rg__agent *a)
 {
     if (!rg__last_is_wanted(a) || rg__view_is_static(a) || a->view.begun == 0 ||

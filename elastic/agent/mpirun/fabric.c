@@ -1,6 +1,6 @@
-/* Hardware that this host lacks. On a host without a fabric or an accelerator,
- * an MPI spends more time looking for these, and listing all devices, than on
- * the rest of its start. */
+/* Hardware that this host lacks. Without a fabric or an accelerator, an MPI
+ * spends more time looking for these, and listing devices, than on the rest of
+ * its start. */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 
 #include "elastic/agent/mpirun/flavour.h"

@@ -1,5 +1,5 @@
 /* The MPIs that launches can be of. What differs between them is data here, and
- * is decided nowhere else. */
+ * nowhere else. */
 #ifndef RG_AGENT_FLAVOUR_H
 #define RG_AGENT_FLAVOUR_H
 

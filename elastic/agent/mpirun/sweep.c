@@ -79,9 +79,8 @@ static void add_children(tree *t, int i)
         closedir(threads);
 }
 
-/* Another agent's launch may run below the same supervisor, where the launcher
- * of a job has started an agent on its own host. A process that has ended has
- * no variables. */
+/* Another agent's launch may run below the same supervisor, if a launcher has
+ * started an agent on its own host. An ended process has no variables. */
 static bool bears_mark(tree *t, pid_t pid)
 {
     static const char mark[] = RG__ENV_LAUNCH "=";

@@ -118,9 +118,8 @@ static bool take_step(rg__scalars *s, rg__record *r)
     return true;
 }
 
-/* Steps of a generation come before the decision of the next one: those behind
- * its commit are rolled back. An agent that takes over leaves that to the first
- * step that is done again. */
+/* Steps of a generation come before the next decision: those behind its commit
+ * are rolled back. After a takeover the first repeated step does that. */
 static bool follow(rg__scalars *s, const rg__line *line)
 {
     const rg__scalar cut = {.step = line->resume.step};

@@ -16,9 +16,9 @@
 
 typedef struct rg__fdstore rg__fdstore;
 
-/* In an agent that has just been forked. Takes the socket and the records of
- * the agent before it, if there was one. descriptors: RLIMIT_NOFILE before the
- * supervisor raised it. */
+/* In an agent that was just forked. Takes the socket, and the records of the
+ * previous agent. descriptors: RLIMIT_NOFILE before the supervisor raised
+ * it. */
 rg_status rg__fdstore_create(int sock, const rg__fdrecord_list *records,
                              const struct rlimit *descriptors,
                              rg__fdstore **fdstore_p);

@@ -1,6 +1,5 @@
-/* The process that writes a timeline. The end of the document is written with
- * each piece, over the end before, so the file can be opened at any time, also
- * after a kill. */
+/* The process that writes a timeline. Each piece ends the document anew, over
+ * the previous end, so the file is always whole, even after a kill. */
 #include "elastic/agent/timeline/timeline_parts.h"
 
 #include <errno.h>

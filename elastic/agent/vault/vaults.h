@@ -57,8 +57,7 @@ void rg__vault_shard_place(const rg__vault_buffer *b, uint32_t i,
                            uint32_t count, size_t *begin_p, size_t *end_p);
 /* Where the buffer's byte `at` of a vault slot lies in the vault's memory. */
 off_t rg__vault_at(const rg__vault_buffer *b, int vault_slot, size_t at);
-/* What lies in a cell at that place of a vault slot; whatever the memory says,
- * no more than fits there. */
+/* Bytes in a cell at that place of a vault slot; never more than fit there. */
 uint64_t rg__vault_cell_bytes(const rg__agent *a, const rg__vault_buffer *b,
                               int vault_slot, size_t begin);
 /* May a buffer have pages for so much from that place of the vault's memory on?

@@ -1,6 +1,5 @@
 /* Arrays: numpy's, torch's on the host, bytearray, memoryview and array.array.
- * A subclass may mean something else by its elements (masked ones), so only
- * exact types are taken. */
+ * Only exact types are taken: a subclass may have other elements (masked). */
 #include "sdk/python/fast/fast.h"
 
 #include <string.h>

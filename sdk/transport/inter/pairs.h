@@ -6,8 +6,7 @@
 #include "sdk/transport/inter/inter.h"
 
 /* What I send to a member, and receive from it. If out is in, arriving data
- * replace data that have been sent. The caller keeps the memory until the round
- * ends. */
+ * replace sent data. The caller keeps the memory until the round ends. */
 typedef struct rg__pair {
     int member; /* set rank */
     const char *out;

@@ -23,8 +23,7 @@ bool rg__mpi_look_up(const char *name, void *function_p);
 bool rg__lost_is_meant(int code);
 
 /* An operation has failed that way, why: the sentence so far. ERR_PEER_LOST
- * with a sentence that names the lost ranks, IN_PROGRESS while MPI does not
- * know them yet. */
+ * names the lost ranks, IN_PROGRESS: MPI does not know them yet. */
 rg_status rg__lost_name(struct rg__mpi *c, const char *why);
 
 /* The calls themselves, for worlds that go on in place. */

@@ -105,9 +105,8 @@ void rg__mpi_need_so_far(rg__mpi *c);
 /* Go on with that stage when so many of those posted are complete, at once if
  * they are by now; 0: all. */
 rg_status rg__mpi_then(rg__mpi *c, rg__stage_fn stage, int needed);
-/* Give the operation memory until it has ended. like: what is copied to its
- * beginning, or where its beginning is copied to; align parts of it as
- * rg__mpi_stride does. */
+/* Give the operation memory until its end. like: what is copied to or from its
+ * beginning; align parts of it as rg__mpi_stride does. */
 rg_status rg__mpi_scratch(rg__mpi *c, uint64_t bytes, const void *like);
 /* From one part of so many bytes to the next, with equal alignment. */
 uint64_t rg__mpi_stride(uint64_t bytes);

@@ -191,7 +191,7 @@ static bool wants_to_be_alone(void)
 }
 
 /* Under another MPI's mpirun, or an unknown srun, each task is an
- * MPI_COMM_WORLD of one, and the program would run that many times, each time
+ * MPI_COMM_WORLD of one, and the program would run many times, each time
  * alone. */
 rg_status rg__mpi_refuse_other(MPI_Comm from)
 {

@@ -53,9 +53,8 @@ void rg__device_info(rg__device *d, rg_device_info *info);
 /* Can the device use that memory? ERR_INVALID: it can't. */
 rg_status rg__device_check_memory(rg__device *d, const void *p);
 
-/* Is it memory that only a device can access? Also where no device was opened:
- * the driver that the process has loaded is asked. Managed and pinned memory is
- * the host's as well. */
+/* Is it memory that only a device can access? Asks the driver that the process
+ * has loaded. Managed and pinned memory is the host's as well. */
 bool rg__device_owns(const void *p);
 
 /* Wait for everything in the device's context, including the program's own.

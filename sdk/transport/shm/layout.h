@@ -60,8 +60,8 @@ typedef struct rg__entry {
     rg__posting posting;
 } rg__entry;
 
-/* How many steps a member has finished, counted over all operations of the set
- * that move data in steps. */
+/* Steps that a member has finished, over all operations of the set that have
+ * any. */
 typedef struct rg__flags {
     _Alignas(128) _Atomic uint64_t in; /* my data are in my slot */
     _Atomic uint64_t out;              /* my slice of the result is there */

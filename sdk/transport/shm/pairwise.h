@@ -1,6 +1,5 @@
-/* What each member sends to each other in gathers, scatters, alltoalls and
- * uneven allgathers (pairwise.c: on one host; schedule.c: over several;
- * counts.c: for both). */
+/* What members send to each other in gathers, scatters, alltoalls and uneven
+ * allgathers (on one host pairwise.c, over several schedule.c; counts.c). */
 #ifndef RG_SHM_PAIRWISE_H
 #define RG_SHM_PAIRWISE_H
 
@@ -44,9 +43,9 @@ int rg__pairwise_partner(int n, int m, int turn);
 #define RG__PAIRWISE_COUNTS 3
 void rg__pairwise_list(const rg__coll *coll, int me, int n, uint64_t *counts);
 
-/* Do the sent and received counts of all members agree? counts holds
- * RG__PAIRWISE_COUNTS * n numbers of each member. The error of ERR_MISMATCH
- * names two ranks. */
+/* Do the sent and received counts of all members agree? counts has
+ * RG__PAIRWISE_COUNTS * n numbers of each member. ERR_MISMATCH names two
+ * ranks. */
 rg_status rg__pairwise_compare(uint32_t id, rg__kind kind,
                                const uint64_t *counts, int n);
 

@@ -175,8 +175,7 @@ void rg__link_begin(rg__link *link, rg__frame head);
  * were sent; is_sending says whether something is left. */
 size_t rg__link_flush(rg__link *link, const void *body);
 
-/* The head of the next frame, which stays until the frame's body has been read.
- * NULL: there is none yet. */
+/* The head of the next frame, until its body has been read. NULL: none yet. */
 const rg__frame *rg__link_head(rg__link *link);
 
 /* Read at most n bytes of the frame's body. */
