@@ -154,8 +154,7 @@ static bool is_connected(const rg_set *set)
                             rg__engine_generation(ctx->engine));
 }
 
-/* A set found again by its name is connected already, on all its members, since
- * rg_run began. */
+/* A set found again by its name is connected since rg_run began. */
 rg_status rg__set_connect(rg_set *set)
 {
     if (is_connected(set))

@@ -146,8 +146,7 @@ static bool fits(const char *one, size_t n, bool is_exact, const char *name)
     return strncmp(one, name, n) == 0 && (!is_exact || name[n] == '\0');
 }
 
-/* "eth,ib", "=eth0", "^docker": beginnings of names or whole ones; what follows
- * ^ is not taken. */
+/* "eth,ib", "=eth0", "^docker": beginnings or whole names; ^ excludes. */
 static bool is_chosen(const char *list, const char *name)
 {
     const bool excludes = *list == '^';

@@ -62,8 +62,7 @@ static void copy_text(const json_t *json, const char *key, char *to,
     snprintf(to, bytes, "%s", text != NULL ? text : "");
 }
 
-/* A record that can't be read belongs to a job that is just starting: only its
- * name is known. */
+/* A record that can't be read is of a starting job: only its name is known. */
 static void read_record(rg__job_record *r)
 {
     char path[PATH_MAX + 16];

@@ -140,8 +140,7 @@ void rg__etcd_failed(rg__etcd *etcd, int endpoint, const char *why);
 /* It answers, but takes no writes now; and it has taken one again. */
 void rg__etcd_refused(rg__etcd *etcd, int endpoint, const char *message);
 void rg__etcd_taken(rg__etcd *etcd);
-/* Like failed, after a time limit. That says less about the cause: one that has
- * a remedy stays. */
+/* Like failed, after a time limit: a known cause that has a remedy stays. */
 void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why);
 /* A time limit, doubled as often as etcd was slow, up to slow_ms. */
 int rg__etcd_limit_ms(const rg__etcd *etcd, int ms, int slow_ms);

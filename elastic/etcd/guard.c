@@ -44,8 +44,7 @@ static void ask_later(rg__mirror *mirror)
 
 /* ----------------------------------------------------------------- judging */
 
-/* The answer is about this copy and watch if neither moved since the
- * question. */
+/* The answer is about this copy and watch if neither has moved meanwhile. */
 static bool is_about_now(const rg__mirror *mirror)
 {
     return mirror->stage == RG__MIRROR_WATCHING &&

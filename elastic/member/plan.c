@@ -1187,8 +1187,7 @@ static uint64_t count_vain(const look *l)
     return l->s->mpirun.number - (l->decided != NULL ? l->decided->launch : 0);
 }
 
-/* A passing cause, such as a takeover of an agent, must not use up all
- * attempts. */
+/* A passing cause, such as a takeover, must not use up all attempts. */
 static bool pauses_for_launch(const look *l)
 {
     const uint64_t vain = count_vain(l);

@@ -660,8 +660,7 @@ char *rg__end_text(const rg__end *end)
                                    end->why, "asked", end->is_asked));
 }
 
-/* A job that went well is done, and has no end: no agent of it has written an
- * end with code 0. */
+/* A job that went well is done, and has no end: none has code 0. */
 bool rg__end_read(const json_t *j, rg__end *end)
 {
     const json_int_t code = json_integer_value(json_object_get(j, "code"));

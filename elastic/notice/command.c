@@ -52,8 +52,7 @@ static void hang_up(rg__source *s, int *fd)
     *fd = -1;
 }
 
-/* A process stuck in the kernel outlives SIGKILL: the loop never waits for
- * it. */
+/* A process stuck in the kernel outlives SIGKILL: the loop does not wait. */
 void rg__command_stop(rg__source *s)
 {
     child *c = s->child;

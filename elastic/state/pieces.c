@@ -421,8 +421,8 @@ static bool verifies(const rg__membership *now, uint32_t i, bool is_needed)
     return now->is_announced ? is_needed : is_my_share;
 }
 
-/* Others take piece i unverified: notes of this rank's own copy say nothing of
- * what lies there. */
+/* Others take piece i unverified: notes of this rank's copy don't vouch for
+ * it. */
 static bool is_relied_on(const rg__membership *now, uint32_t i)
 {
     return !now->is_announced && now->local_size > 1 && verifies(now, i, true);

@@ -168,8 +168,7 @@ static int name_place(const rg_ctx *ctx, const int64_t *all, int first,
     return n;
 }
 
-/* All know that some ranks do something else: say which ranks do what, for the
- * first two kinds. */
+/* All know that ranks differ: say which ranks do what, for two kinds. */
 static rg_status tell_places(rg_state *state, int64_t mine)
 {
     const int size = state->ctx->now.size;

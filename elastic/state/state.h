@@ -222,8 +222,8 @@ void rg__state_forget_ahead(rg_state *state);
 /* This rank's part of a sharded buffer, all of a replicated one. */
 void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
                      size_t *begin_p, size_t *end_p);
-/* local.c. Have the agent make room for a buffer, or tell it how much a local
- * one needs here. */
+/* local.c. Have the agent make room for a buffer, or for a local one's
+ * cells. */
 rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
                              size_t need);
 rg_status rg__state_check_local(const char *name, const void *data,
@@ -231,8 +231,8 @@ rg_status rg__state_check_local(const char *name, const void *data,
 /* register.c. A hash of buffers and their order, equal in all workers. */
 uint64_t rg__state_registered(const rg_state *state);
 
-/* local.c. Where a local buffer's parts come from: a commit in a vault slot, or
- * a checkpoint. */
+/* local.c. Where a local buffer's parts come from: a vault slot or
+ * checkpoint. */
 struct rg_parts {
     rg_state *state;
     const rg__state_buffer *b;

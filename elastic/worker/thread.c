@@ -171,8 +171,7 @@ static void drop_pending(rg__worker *w)
     w->pending = NULL;
 }
 
-/* The transport's report, inside the engine; the Regroup thread publishes
- * it. */
+/* The transport reports, inside the engine; the Regroup thread publishes. */
 void rg__worker_link_broken(void *arg, int rank, const char *why)
 {
     rg__worker *w = arg;

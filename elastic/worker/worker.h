@@ -242,8 +242,7 @@ void rg__worker_nap(rg__worker *w, uint64_t ns);
  * generation's from then on. */
 rg_status rg__worker_await(rg__worker *w, rg__decided *decided,
                            bool *is_done_p);
-/* The same for rg_world_wait: *is_joining_p if there is a first commit, and so
- * no first world. */
+/* The same for rg_world_wait: *is_joining_p if there is a commit already. */
 rg_status rg__worker_await_first(rg__worker *w, bool *is_joining_p);
 /* The generation that was taken up is the newest, and was not left. */
 bool rg__worker_has_world(rg__worker *w, rg__decided *decided);

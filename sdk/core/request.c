@@ -71,8 +71,8 @@ typedef struct wait_note {
     uint64_t began_ns, range; /* 0: the wait was short */
 } wait_note;
 
-/* The time spent waiting shows how long a program computes, and which rank the
- * others wait for. */
+/* Time spent waiting shows how long a program computes, and who is waited
+ * for. */
 static void count_wait(rg__engine *e, const wait_note *wait)
 {
     const uint64_t began_ns = wait->began_ns;

@@ -12,8 +12,7 @@ typedef struct rg__words {
 } rg__words;
 RG_INNER rg__words rg__set_words(uint32_t id);
 
-/* What a member posts about an operation: equal on all members, except for the
- * count of a join. */
+/* What a member posts about an operation: equal on all, but a join's count. */
 typedef struct rg__descriptor {
     uint8_t kind, type, op, spare;
     int32_t root;

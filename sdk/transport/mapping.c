@@ -1,5 +1,4 @@
-/* Looking up rg_alloc memory and registered buffers: few and large segments, so
- * a list will do. */
+/* Looking up rg_alloc memory and registered buffers: a list of few segments. */
 #include "sdk/transport/transport.h"
 
 #include <fcntl.h>

@@ -291,8 +291,7 @@ typedef struct rg__transport {
      * stop when it is given up? Then that memory is never freed. NULL: no. */
     bool (*holds)(rg__comm *comm);
 
-    /* The world's messages, owned by its comm. NULL: this transport has
-     * none. */
+    /* The world's messages, owned by its comm. NULL: the transport has none. */
     rg__messages *(*messages)(rg__comm *world);
 
     /* Give everything back; takes half-built comms, comms with an operation in

@@ -19,8 +19,8 @@ typedef struct rg__dump_wish {
     uint32_t only_times;   /* steps alone, of workers that live */
 } rg__dump_wish;
 
-/* The first frame of a connection; a body of up to RG__TEXT_MAX bytes, borrowed
- * for the call. */
+/* The first frame of a connection; body: RG__TEXT_MAX bytes at most,
+ * borrowed. */
 typedef struct rg__gather_question {
     rg__peer_type type;
     const void *body;

@@ -50,8 +50,7 @@ void rg__leader_follow(rg__agent *a); /* the view has changed: do we lead? */
 void rg__leader_look(void *agent_arg);
 
 /* offers.c */
-/* As the leader: say to all hosts what is to be proposed. false: it has to be
- * on record first. */
+/* As the leader: tell all hosts what is proposed. false: record it first. */
 bool rg__offer_make(rg__agent *a, const rg__proposal *p);
 void rg__offer_hear(rg__agent *a, uint64_t host, uint64_t generation,
                     const char *text, size_t bytes);

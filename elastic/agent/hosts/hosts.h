@@ -95,8 +95,8 @@ rg__beat_counts rg__beat_count(const rg__agent *a);
 uint64_t rg__beat_asks_ns(const rg__agent *a);
 uint64_t rg__beat_delay_ns(const rg__agent *a);
 
-/* Ask an agent that bears our host's name whether it lives: a verdict within
- * half the budget. */
+/* Ask an agent with our host's name whether it lives, within half the
+ * budget. */
 bool rg__beat_has_name_conflict(const rg__agent *a);
 void rg__beat_ask_namesake(rg__agent *a, const rg__proposal_host *namesake);
 

@@ -100,8 +100,8 @@ void rg__drain_look(void *agent_arg)
     if (rg__life_is_ending(a) || a->is_done || a->leaving->is_stopping)
         return;
     end_launch_at_commit(a);
-    /* hosts that joined before our record told of the drain are known with
-     * it */
+    /* hosts that joined before our record told of it are known with the
+     * record */
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);
     if (is_last && a->departure.notice_ms == 0 &&
         rg__now_ns() < a->leaving->drain_end_ns && rg__agent_awaits_step(a)) {

@@ -74,8 +74,7 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
                       {"/dev/shm", "OMPI_MCA_btl_sm_backing_directory"},
                       {"/dev/shm", "OMPI_MCA_osc_sm_backing_directory"},
                       {"/dev/shm", "OMPI_MCA_osc_rdma_backing_directory"})},
-    /* Ranks on other hosts have their agent's variables, as in the other
-     * two. */
+    /* Ranks on other hosts have their agent's variables, as with the others. */
     {.name = "MPICH",
      .ours = "mpich",
      .libraries = LIST("libmpich.so", "libmpichfort.so", "libmpichcxx.so",

@@ -133,8 +133,7 @@ static bool write_text(stream *st)
 
 /* --------------------------------------------------------------- one stream */
 
-/* A worker's log line that names the worker itself; with a prefix it would no
- * longer be JSON. */
+/* A worker's log line that names its worker; a prefix would spoil the JSON. */
 static bool is_log_line(const char *text, size_t n)
 {
     static const char start[] = "{\"time\":\"";

@@ -103,8 +103,8 @@ static bool any_thread_can_store(const rg__worker *w, DIR *tasks)
     return errno != 0 && outcome_of_error() != GONE;
 }
 
-/* After SIGKILL, and in a core dump, no thread can be made: one look at all of
- * them is enough. */
+/* After SIGKILL, and in a core dump, no thread can be made: one look is
+ * enough. */
 bool rg__fence_can_store(const rg__worker *w)
 {
     char path[32];

@@ -115,8 +115,8 @@ static bool is_one_for_all(const rg__native *c)
     return c->user.kind == RG__ALLGATHERV;
 }
 
-/* Where the part for `to` begins in the stream, in elements; to == from: the
- * stream's length. */
+/* Element where the part for `to` begins in the stream; to == from: its
+ * length. */
 static uint64_t stream_at(const rg__native *c, int from, int to)
 {
     const int n = c->set_n;

@@ -307,8 +307,7 @@ static rg_status sign(rg__mpi *c, int from, int to)
     return st;
 }
 
-/* part: the distance of this step's ranks. With each step a rank hears of twice
- * as many others. */
+/* part: the distance of this step's ranks, which doubles with each step. */
 static rg_status pass_on(rg__mpi *c)
 {
     const int far = (int)c->part;

@@ -180,8 +180,8 @@ void rg__lane_move(rg__device *d, rg__lane *lane, rg__lane_event event);
 /* lanes.c: the device thread's part; returns the time until the next look. */
 uint64_t rg__lanes_step(rg__device *d);
 
-/* reclaim.c: take the lanes, and start a thread that aborts and frees them. The
- * table is held. */
+/* reclaim.c: take the lanes, to abort and free on a thread. The table is
+ * held. */
 void rg__reclaim_begin(rg__device *d);
 /* Note that nothing of generations up to this one runs. The table is held. */
 void rg__device_note_quiet(rg__device *d, uint64_t generation);

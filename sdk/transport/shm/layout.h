@@ -60,8 +60,7 @@ typedef struct rg__entry {
     rg__posting posting;
 } rg__entry;
 
-/* Steps that a member has finished, over all operations of the set that have
- * any. */
+/* Steps that a member has finished, over all operations of the set. */
 typedef struct rg__flags {
     _Alignas(128) _Atomic uint64_t in; /* my data are in my slot */
     _Atomic uint64_t out;              /* my slice of the result is there */

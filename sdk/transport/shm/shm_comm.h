@@ -154,8 +154,7 @@ static inline char *rg__shm_slot(const rg__native *c, int m, uint32_t step)
 void rg__shm_part(const rg__native *c, int m, uint64_t *begin_p,
                   uint64_t *end_p);
 
-/* The `of` for rg__combine: is the sum over the local members the whole result,
- * or a part of it? */
+/* The `of` for rg__combine: are the local members all, or a part? */
 static inline int rg__shm_sum_of(const rg__native *c)
 {
     return c->inter == NULL ? c->n : -c->set_n;
