@@ -1,6 +1,6 @@
 /* The settings of the `regroup` command and the flags that set them. The table
- * of settings says what exists; that of flags, how it is spelled and who takes
- * it. */
+ * of settings says what exists; that of flags, how it is spelled and which
+ * commands take it. */
 #include "elastic/cli/cli.h"
 #include "elastic/cli/foreign.h"
 

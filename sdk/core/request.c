@@ -71,8 +71,7 @@ typedef struct wait_note {
     uint64_t began_ns, range; /* 0: the wait was short */
 } wait_note;
 
-/* Time spent waiting shows how long a program computes, and who is waited
- * for. */
+/* Waiting times show how long a program computes, and which rank is late. */
 static void count_wait(rg__engine *e, const wait_note *wait)
 {
     const uint64_t began_ns = wait->began_ns;
