@@ -117,7 +117,7 @@ class Scene:
         is_short = self.cell.phase == "door" and self.fault.then == "less"
         only = names[:-1] if is_join else names
         command = trainer("--until", self.until_file, "--bytes", 65536,
-                          "--coll-bytes", self.coll_bytes, "--step-ms", 2,
+                          "--coll-bytes", self.coll_bytes, "--step-ms", 10,
                           "--commit-every", COMMIT_EVERY,
                           *(["--sets-every", 7]
                             if self.cell.phase == "set create" else []))

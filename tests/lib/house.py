@@ -14,6 +14,7 @@ that are left are ended by their recorded pids.
 import base64
 import contextlib
 import ctypes
+import gc
 import glob
 import json
 import os
@@ -30,6 +31,7 @@ import time
 BUILD = os.environ["REGROUP_BUILD"]
 SOURCE = os.environ["REGROUP_SOURCE"]
 sys.path.insert(0, os.path.join(SOURCE, "tests", "checker"))
+gc.disable()  # it would look again and again at all events of a history
 REGROUP = os.path.join(BUILD, "bin", "regroup")
 FINAL = re.compile(r"final step (\d+) state ([0-9a-f]{16})")
 IS_SLOW = os.environ.get("REGROUP_TEST_SLOW") == "1"  # a sanitizer's build
