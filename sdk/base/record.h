@@ -4,7 +4,7 @@
  *
  * Operations. There is a lane for each set, a ring of the set's newest
  * operations, written under the engine's lock: two clock reads of 3 ns and one
- * cache line for each operation. Sets beyond the lanes share the last one. One
+ * cache line for each operation. Lanes of closed sets are used again. One
  * half holds the current generation, the other the one before, so that what
  * ended a generation can be read after the next has begun. Numbers count a
  * set's collectives in a generation from 1, alike on all of its ranks: that is
@@ -28,7 +28,7 @@
 #include "regroup/regroup.h"
 #include "sdk/base/page.h"
 
-#define RG__RECORD_LANES 64
+#define RG__RECORD_LANES 4096 /* as many sets may live at once */
 #define RG__LANE_OPS     32
 #define RG__SPANS        8192 /* a power of 2 */
 #define RG__WHAT_MAX     16
@@ -71,6 +71,12 @@ typedef struct rg__half {
     _Atomic uint32_t lanes;      /* in use */
     rg__lane lane[RG__RECORD_LANES];
 } rg__half;
+
+static inline uint32_t rg__record_lanes(const rg__half *h)
+{
+    const uint32_t lanes = atomic_load(&h->lanes);
+    return lanes < RG__RECORD_LANES ? lanes : RG__RECORD_LANES;
+}
 
 typedef enum rg__span_kind {
     RG__SPAN_OP = 1, /* an operation on a set */

@@ -81,8 +81,9 @@ struct rg__engine {
     pthread_mutex_t turn;        /* held by the next one that gets the lock */
     _Atomic uint32_t references; /* the creator and every request */
 
-    rg__page *page;     /* borrowed; not touched once destroy has begun */
-    rg__record *record; /* likewise; NULL: nothing is recorded */
+    rg__page *page;      /* borrowed; not touched once destroy has begun */
+    rg__record *record;  /* likewise; NULL: nothing is recorded */
+    uint32_t free_lanes; /* in it, of closed sets */
     rg__mappings mappings;
     rg__channel *channels;
     rg__channel *busy; /* those of them that have operations, or had some */

@@ -12,7 +12,9 @@
 #include "sdk/base/nvtx.h"
 #include "sdk/core/engine_parts.h"
 
-#define SHARED (RG__RECORD_LANES - 1) /* the lane of all sets beyond */
+_Static_assert(RG__RECORD_LANES >= RG__SETS_MAX, "a lane for each set");
+
+#define LANES_KEPT 16 /* of closed sets, for a dump */
 
 static rg__half *half_of(const rg__engine *e)
 {
@@ -28,11 +30,9 @@ void rg__record_enter(rg__engine *e, uint64_t generation, int rank, int size)
     const uint32_t next = 1 - atomic_load(&e->record->half) % 2;
     rg__half *h = &e->record->generation[next];
     atomic_store(&h->generation, 0);
-    const uint32_t lanes = atomic_load(&h->lanes);
-    memset(h->lane, 0,
-           sizeof *h->lane * (lanes < RG__RECORD_LANES ? lanes : SHARED));
-    memset(&h->lane[SHARED], 0, sizeof h->lane[SHARED]);
+    memset(h->lane, 0, sizeof *h->lane * rg__record_lanes(h));
     atomic_store(&h->lanes, 0);
+    e->free_lanes = 0;
     h->rank = rank;
     h->size = size;
     atomic_store(&h->generation, generation);
@@ -53,42 +53,46 @@ void rg__record_members(rg__channel *ch, const int *ranks, int n, int rank)
 
 /* ------------------------------------------------------------------- lanes */
 
-static rg__lane *find_free(rg__half *h)
+/* NULL: none is left. */
+static rg__lane *find_lane(rg__engine *e, rg__half *h)
 {
-    const uint32_t lanes = atomic_load(&h->lanes);
-    if (lanes < SHARED) {
-        atomic_store(&h->lanes, lanes + 1);
-        return &h->lane[lanes];
-    }
-    for (int i = 0; i < SHARED; i++)
-        if (h->lane[i].is_free)
+    const uint32_t lanes = rg__record_lanes(h);
+    const uint32_t kept = lanes < RG__RECORD_LANES ? LANES_KEPT : 0;
+    for (uint32_t i = 0; e->free_lanes > kept && i < lanes; i++)
+        if (h->lane[i].is_free) {
+            e->free_lanes--;
             return &h->lane[i];
-    atomic_store(&h->lanes, RG__RECORD_LANES);
-    return &h->lane[SHARED];
+        }
+    if (lanes == RG__RECORD_LANES)
+        return NULL;
+    atomic_store(&h->lanes, lanes + 1);
+    return &h->lane[lanes];
 }
 
-static void take_lane(rg__channel *ch, rg__half *h)
+static rg__lane *take_lane(rg__channel *ch, rg__half *h)
 {
-    rg__lane *lane = find_free(h);
-    if (lane != &h->lane[SHARED]) {
-        memset(lane, 0, sizeof *lane);
-        lane->set = ch->id;
-        lane->size = (uint32_t)ch->size;
-        lane->rank = ch->rank;
-        lane->members = ch->members;
-        snprintf(lane->name, sizeof lane->name, "%s", ch->name);
-    }
-    ch->lane = lane;
+    rg__lane *lane = find_lane(ch->engine, h);
+    if (lane == NULL)
+        return NULL;
+    memset(lane, 0, sizeof *lane);
+    lane->set = ch->id;
+    lane->size = (uint32_t)ch->size;
+    lane->rank = ch->rank;
+    lane->members = ch->members;
+    snprintf(lane->name, sizeof lane->name, "%s", ch->name);
     ch->lane_generation = atomic_load(&h->generation);
     ch->started = 0;
+    return ch->lane = lane;
 }
 
 void rg__record_closed(rg__channel *ch)
 {
-    if (ch->lane != NULL && ch->engine->record != NULL &&
-        ch->lane_generation == atomic_load(&half_of(ch->engine)->generation) &&
-        ch->lane != &half_of(ch->engine)->lane[SHARED])
+    rg__engine *e = ch->engine;
+    if (ch->lane != NULL && e->record != NULL &&
+        ch->lane_generation == atomic_load(&half_of(e)->generation)) {
         ch->lane->is_free = 1;
+        e->free_lanes++;
+    }
     ch->lane = NULL;
     ch->lane_generation = 0;
 }
@@ -115,11 +119,13 @@ void rg__record_queued(rg__channel *ch, rg_req *req)
     if (e->record == NULL)
         return;
     rg__half *h = half_of(e);
-    if (ch->lane == NULL ||
+    rg__lane *lane = ch->lane;
+    if (lane == NULL ||
         ch->lane_generation !=
             atomic_load_explicit(&h->generation, memory_order_relaxed))
-        take_lane(ch, h);
-    rg__lane *lane = ch->lane;
+        lane = take_lane(ch, h);
+    if (lane == NULL)
+        return;
     const uint32_t notes =
         atomic_load_explicit(&lane->notes, memory_order_relaxed);
     const bool is_message = req->message != NULL;

@@ -3,6 +3,7 @@
  * of lanes, a length for each of them, and bytes that fill the rest again and
  * again. Notes in rings get the serial number that makes them count, half of
  * the time. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,8 @@ static void take_part(const fuzz_input *in)
     show(hosts, false);
 }
 
+#define LANES 64 /* that have anything */
+
 static void fill(void *to, size_t bytes, const fuzz_input *in)
 {
     for (size_t at = 0; at < bytes; at += in->left) {
@@ -60,10 +63,11 @@ static void take_record(fuzz_input *in)
                         before = {.generation = 1};
     if (in->left == 0)
         return;
-    fill(record.generation, sizeof record.generation, in);
+    for (int i = 0; i < 2; i++)
+        fill(&record.generation[i], offsetof(rg__half, lane[LANES]), in);
     fill(&page, sizeof page, in);
     rg__half *h = &record.generation[0];
-    for (unsigned i = 0; is_honest && i < RG__RECORD_LANES; i++) {
+    for (unsigned i = 0; is_honest && i < LANES; i++) {
         h->lane[i].notes = notes;
         for (unsigned k = 0; k < RG__LANE_OPS && k < notes; k++)
             h->lane[i].note[(notes - k - 1) % RG__LANE_OPS].serial = notes - k;

@@ -1,7 +1,8 @@
 """`regroup dump` names the rank that has not started what the others wait in,
-with the stacks of its Python threads; it answers while a worker is stopped,
-shows what a killed worker did last, and is written to a file by itself when a
-deadline ends a generation. More dumps at once than an agent makes are refused.
+on the last of a hundred sets, with the stacks of its Python threads; it answers
+while a worker is stopped, shows what a killed worker did last, and is written
+to a file by itself when a deadline ends a generation. More dumps at once than
+an agent makes are refused.
 
 Covers: base/record.c recorder.c dump.c dump_record.c dump_stacks.c dump_text.c
 host_part.c dump/serve.c dump_cmd.c answer.c"""
@@ -30,9 +31,12 @@ def work(folder):
         def train():
             ctx.world.barrier()
             if ctx.generation == 1:
+                sets = [ctx.set([0, 1], f"s{i}") for i in range(100)]
+                for one in sets:
+                    one.barrier()
                 if ctx.rank == 1:
                     held_in_python()
-                ctx.world.barrier()
+                sets[-1].barrier()
                 while ctx.rank == 1 and not dumps_of(folder):
                     time.sleep(0.02)
                 ctx.world.barrier(deadline=0.3)
@@ -66,7 +70,7 @@ def test():
         claim("barrier: started by rank 0, NOT" in said[0], said)
 
         text = job.run("dump", "dumped").stdout
-        claim(">> set world: operation" in text, text)
+        claim(">> set s99: operation 2, barrier" in text, text)
         claim("held_in_python" in text, "Python stacks are missing")
         claim("rg__futex_wait_any" in text or "wchan" in text,
               "C stacks are missing")
@@ -100,7 +104,9 @@ def test():
                      "the dump of a deadline")
         with open(path[0], encoding="utf-8") as file:
             text = file.read()
-        claim("a deadline has passed" in text and "NOT by rank 1" in text, text)
+        claim("a deadline has passed" in text and
+              ">> set world: operation" in text and "NOT by rank 1" in text,
+              text)
         claim("what the workers did in generation 1" in job.text(), "the log")
 
         killed = job.kill(1)

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,8 +93,7 @@ static json_t *lane_json(const rg__lane *lane, uint32_t most, uint64_t now_ns)
 static json_t *lanes_json(const rg__half *h, uint64_t now_ns)
 {
     json_t *sets = json_array();
-    uint32_t lanes = atomic_load(&h->lanes);
-    lanes = lanes < RG__RECORD_LANES ? lanes : RG__RECORD_LANES;
+    const uint32_t lanes = atomic_load(&h->lanes);
     uint32_t most = lanes > 0 ? OPS_MAX / lanes : 0;
     most = most < OPS_LEAST ? OPS_LEAST : most;
     most = most < RG__LANE_OPS ? most : RG__LANE_OPS;
@@ -129,12 +129,14 @@ static const rg__half *last_half(const rg__record *record)
  * each would be halves of two operations. */
 static rg__half *copy_of(const rg__half *from)
 {
+    const uint32_t lanes = rg__record_lanes(from);
     rg__half *copy = malloc(sizeof *copy);
     if (copy == NULL)
         return NULL;
-    memcpy(copy, from, sizeof *copy);
+    memcpy(copy, from, offsetof(rg__half, lane) + lanes * sizeof *from->lane);
+    atomic_store(&copy->lanes, lanes);
     atomic_thread_fence(memory_order_acquire);
-    for (int i = 0; i < RG__RECORD_LANES; i++) {
+    for (uint32_t i = 0; i < lanes; i++) {
         const uint32_t next = atomic_load(&from->lane[i].notes) + 1;
         for (int k = 0; k < RG__LANE_OPS; k++) {
             rg__op_note *note = &copy->lane[i].note[k];
