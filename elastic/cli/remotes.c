@@ -293,6 +293,7 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
                                       .slots = s->slots != 0 ? s->slots : 1,
                                       .spares = s->spares,
                                       .start_timeout_ms = s->start_timeout_ms,
+                                      .etcd_timeout_ms = s->etcd_timeout_ms,
                                       .has_last_checkpoint =
                                           p->checkpoint_dir != NULL &&
                                           p->checkpoint_on_stop,

@@ -136,7 +136,8 @@ static const rg__cfg_field cli_table[] = {
     {"ETCD_TIMEOUT", "1h", RG__CFG_TIME_AT(rg__settings, etcd_timeout_ms),
      "how long a host that can do nothing without etcd, because its workers "
      "have finished or the world is broken, waits for an etcd that is away "
-     "before it leaves with 69 or 75"},
+     "before it leaves with 69 or 75; and how long a job that is done waits "
+     "for other hosts meanwhile"},
     {"AGENT_GRACE", "10s", RG__CFG_TIME_AT(rg__settings, grace_ms),
      "how long workers live without their agent"},
     {"DETECT", "auto", RG__CFG_DETECT_AT(rg__settings, detect_ms),

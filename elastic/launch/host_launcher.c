@@ -62,6 +62,7 @@ struct rg__launcher {
     bool has_world;   /* its first one was formed */
     uint64_t hold_ns; /* no agent is started before: an end that comes alone is
                          a host's, and many together are the job's */
+    uint64_t deaf_ns; /* the job is done, and since then etcd is away; 0: no */
     char why[512];
 };
 
@@ -633,9 +634,15 @@ static void name_working_hosts(const rg__launcher *l)
 }
 
 /* Its report is unknown, as after a broken connection. */
-static void stop_waiting(host *h, bool was_member, int *code_p)
+static void stop_waiting(host *h, rg__host_place place, int *code_p)
 {
-    if (was_member)
+    if (place == RG__PLACE_UNKNOWN)
+        rg__say("etcd has been away for longer than --etcd-timeout, so nothing "
+                "tells whether host %s is still there, and it is not waited "
+                "for; its program may still run, so this command ends with "
+                "code %d",
+                h->listed.name, UNREACHED);
+    else if (place == RG__PLACE_LOST)
         rg__say("host %s has been cut off, or has died, since the job is done, "
                 "and is not waited for; what its program still did is not "
                 "known, so this command ends with code %d",
@@ -644,29 +651,35 @@ static void stop_waiting(host *h, bool was_member, int *code_p)
         rg__say("host %s has been lost before the job was done, and is not "
                 "waited for",
                 h->listed.name);
-    if (was_member && *code_p == 0)
+    if (place != RG__PLACE_LEFT_OUT && *code_p == 0)
         *code_p = UNREACHED;
     h->state = LEAVING;
     kill(h->pid, SIGKILL);
 }
 
 /* A connection can outlive its host without carrying anything. */
-static void look_for_hosts(const rg__launcher *l, int *code_p)
+static void look_for_hosts(rg__launcher *l, int *code_p)
 {
     const rg__launcher_wait *wait = &l->params->wait;
     const bool is_known = wait->look(wait->arg);
     const uint64_t now = rg__now_ns();
+    if (is_known || l->deaf_ns == 0)
+        l->deaf_ns = is_known ? 0 : now;
+    const bool is_over =
+        !is_known && now - l->deaf_ns >= l->params->etcd_timeout_ms * RG__MS;
     for (host *h = l->first; h != NULL; h = h->next) {
         if (!is_reached(h) || h->state == LEAVING)
             continue;
         const rg__host_place place =
-            is_known ? wait->place(wait->arg, h->listed.name) : RG__PLACE_HERE;
+            is_known                 ? wait->place(wait->arg, h->listed.name)
+            : is_over && !h->is_here ? RG__PLACE_UNKNOWN
+                                     : RG__PLACE_HERE;
         if (place == RG__PLACE_HERE)
             h->absent_ns = 0;
-        else if (h->absent_ns == 0)
+        else if (h->absent_ns == 0 && is_known)
             h->absent_ns = now;
-        else if (now - h->absent_ns >= ABSENT_NS)
-            stop_waiting(h, place == RG__PLACE_LOST, code_p);
+        else if (!is_known || now - h->absent_ns >= ABSENT_NS)
+            stop_waiting(h, place, code_p);
     }
 }
 

@@ -25,7 +25,8 @@
 typedef enum rg__host_place {
     RG__PLACE_HERE,
     RG__PLACE_LEFT_OUT, /* not there, nor in the world that has finished */
-    RG__PLACE_LOST      /* not there, and was in that world */
+    RG__PLACE_LOST,     /* not there, and was in that world */
+    RG__PLACE_UNKNOWN   /* etcd has given no answer for too long */
 } rg__host_place;
 
 /* Called while the end is waited for. */
@@ -53,6 +54,7 @@ typedef struct rg__launcher_params {
     int spares;                 /* slots beyond --max */
     uint64_t start_timeout_ms;  /* for a first answer of a host, before there
                                    is a world */
+    uint64_t etcd_timeout_ms;   /* for an answer of etcd when the job is done */
     bool has_last_checkpoint;   /* hosts may write one when the job ends */
     rg__launcher_wait wait;
 } rg__launcher_params;
@@ -73,9 +75,10 @@ bool rg__launcher_is_over(rg__launcher *l, int *code_p, const char **why_p);
 
 /* The job is over here, with this code. If it is 0 the job is done: wait until
  * each other host has ended, however long its program takes, or has been gone
- * from etcd for 10 s; otherwise wait for a while only. Hosts that are left are
- * asked to leave, then killed; a signal shortens this. Returns the code; if it
- * is 0, the first other code of a host, or the signal's. */
+ * from etcd for 10 s, or etcd itself for --etcd-timeout; otherwise wait for a
+ * while only. Hosts that are left are asked to leave, then killed; a signal
+ * shortens this. Returns the code; if it is 0, the first other code of a host,
+ * or the signal's. */
 int rg__launcher_finish(rg__launcher *l, int code);
 void rg__launcher_destroy(rg__launcher *l); /* NULL allowed */
 

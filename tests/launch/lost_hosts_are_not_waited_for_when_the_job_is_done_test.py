@@ -1,7 +1,7 @@
 """When a job is done, `regroup run -H` waits for what its programs still do, but
 not for a host that was cut off while ssh has not noticed: one that the world had
 lost before costs nothing, and of one that is lost afterwards the code says that
-its work is not known.
+its work is not known. The same is said once etcd has been away for too long.
 
 Covers: host_launcher.c goodbye.c run_cmd.c"""
 import os
@@ -42,6 +42,25 @@ def lost(sshds):
         job.await_none(30)
 
 
+def unknown(sshds):
+    """h3 is cut off while etcd gives no answer; h2's program still works."""
+    flags = ["--etcd-timeout", "3s", "--etcd", sshds.hosts.urls]
+    with SshJob(sshds, [("h2", 1), ("h3", 1)], flags, STILL_WORKS) as job:
+        job.wait_world(2)
+        job.let_finish()
+        until(lambda: sum(name.startswith("after-") for name in
+                          os.listdir(job.folder)) == 2, 20, "rg_run returns")
+        sshds.hosts.etcd[0].stop()
+        sshds.hosts.cut("h3")
+        until(lambda: job.process.poll() is not None, 50, "the launcher ends")
+        claim(job.process.returncode == 255, job.process.returncode)
+        claim(job.text().count("nothing tells whether host") == 2, job.text())
+        sshds.hosts.etcd[0].go_on()
+        sshds.hosts.heal()
+        job.write("go")
+        job.await_none(30)
+
+
 def test():
     with Hosts(4) as hosts:
         hosts.need_nets()
@@ -50,6 +69,7 @@ def test():
             for name in ("h2", "h3", "h4"):
                 sshds.start(name)
             lost(sshds)
+            unknown(sshds)
         finally:
             sshds.stop()
 
