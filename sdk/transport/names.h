@@ -56,6 +56,13 @@ static inline bool rg__kind_adds(rg__kind kind)
            rg__kind_scatters(kind);
 }
 
+/* Kinds that send a part of the same length to each member. */
+static inline bool rg__kind_deals(rg__kind kind)
+{
+    return kind == RG__REDUCE_SCATTER || kind == RG__SCATTER ||
+           kind == RG__ALLTOALL;
+}
+
 static inline bool rg__kind_is_uneven(rg__kind kind)
 {
     return kind == RG__ALLGATHERV || kind == RG__GATHERV ||

@@ -20,7 +20,8 @@ static uint64_t room_of(const parts *p)
 
 parts parts_create(const world *w)
 {
-    parts p = {.set = rg_world(w->ctx), .n = w->n, .rank = w->index};
+    parts p = {
+        .set = rg_world(w->ctx), .n = w->n, .rank = w->index, .even = EVEN};
     p.send = calloc(room_of(&p), sizeof *p.send);
     p.recv = calloc(room_of(&p), sizeof *p.recv);
     CHECK(p.send != NULL && p.recv != NULL);
@@ -38,10 +39,10 @@ static bool is_sum(parts_kind k)
     return k >= REDUCE_SCATTER;
 }
 
-static bool is_uneven(parts_kind k)
+bool parts_are_even(parts_kind k)
 {
-    return k == GATHERV || k == SCATTERV || k == ALLTOALLV || k == IN_PLACE ||
-           k == REDUCE_SCATTERV;
+    return k != GATHERV && k != SCATTERV && k != ALLTOALLV && k != IN_PLACE &&
+           k != REDUCE_SCATTERV;
 }
 
 /* Symmetrical, for a program in place. */
@@ -54,8 +55,8 @@ static uint64_t usual_count(const parts *p, parts_kind k, int from, int to)
         return 0;
     if ((k == SCATTER || k == SCATTERV) && from != root)
         return 0;
-    return !is_uneven(k)
-               ? EVEN
+    return parts_are_even(k)
+               ? p->even
                : MOST / (uint64_t)(1 + (from + to) % 4) - (uint64_t)(from * to);
 }
 
@@ -75,7 +76,7 @@ static place place_of(const parts *p, parts_kind k, bool is_sent)
     place at = {0};
     uint64_t end = 0;
     for (int r = 0; r < p->n; r++) {
-        const bool is_packed = !is_uneven(k) || k == REDUCE_SCATTERV;
+        const bool is_packed = parts_are_even(k) || k == REDUCE_SCATTERV;
         at.counts[r] = is_sent ? parts_count(p, k, p->rank, r)
                                : parts_count(p, k, r, p->rank);
         at.places[r] = is_packed ? end : (uint64_t)r * MOST;
@@ -106,7 +107,7 @@ static rg_status start(const parts *p, parts_kind k, rg_req **req_p)
     const int root = p->n - 1;
     const rg_op_params params = {.size = sizeof params, .root = root};
     const int64_t *send = k == IN_PLACE ? p->recv : p->send;
-    const uint64_t even = EVEN - p->fewer;
+    const uint64_t even = p->even - p->fewer;
     switch (k) {
     case GATHER:
         return rg_gather_start(p->set, send, p->recv, even, RG_I64, &params,

@@ -2,11 +2,13 @@
  * equal and with unequal counts, and reduces: the results are right, and the
  * hosts send each other what pairs need and no more: a part to its member,
  * once; of a sum, each host what it has for a member, once. Only a reduce
- * passes other hosts, which add to it.
+ * passes other hosts, which add to it. Small parts for members that are alone
+ * on 2, 4 or 8 hosts pass other hosts with the descriptors, too, and need no
+ * connections but those.
  *
  *     NAME HOSTS...    a digit for each rank: the host that it is on
  *
- * Covers: pairs.c scatter.c schedule.c counts.c part.c */
+ * Covers: pairs.c scatter.c schedule.c counts.c part.c exchange.c payload.c */
 #include "sdk/core/engine_parts.h"
 #include "sdk/transport/inter/inter.h"
 #include "tests/transport/parts.h"
@@ -69,10 +71,41 @@ static void one_kind(world *w, const parts *p, parts_kind k)
     check_bytes(w, p, k, before);
 }
 
+static int links(world *w)
+{
+    rg__engine *e = w->ctx->engine;
+    pthread_mutex_lock(&e->lock);
+    const int n = ((const rg__native *)e->world->comm)->inter->links;
+    pthread_mutex_unlock(&e->lock);
+    return n;
+}
+
+static void small(world *w, parts *p)
+{
+    static const parts_kind kinds[] = {SCATTER, ALLTOALL, REDUCE_SCATTER};
+    const uint64_t large = p->even;
+    const uint64_t most = MEDIUM_BYTES / sizeof(int64_t) / (uint64_t)w->n;
+    const uint64_t sizes[] = {0, 1, 17, 900, most, most + 1};
+    const int before = links(w);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 3; k++) {
+            rg_req *req = NULL;
+            p->even = sizes[i];
+            parts_fill(p, kinds[k]);
+            parts_start(p, kinds[k], &req);
+            CHECK_OK(rg_wait(&req, -1));
+            parts_check(p, kinds[k]);
+            CHECK(w->n != 8 || i == 5 || links(w) == before);
+        }
+    CHECK(w->n != 8 || links(w) > before);
+    p->even = large;
+}
+
 static void all(world *w, void *arg)
 {
     (void)arg;
     parts p = parts_create(w);
+    small(w, &p);
     for (int k = 0; k < KINDS; k++)
         one_kind(w, &p, (parts_kind)k);
     parts_destroy(&p);

@@ -1,9 +1,9 @@
-/* One rank starts a large gather, scatter, alltoall or reduce_scatter between
+/* One rank starts a gather, scatter, alltoall or reduce_scatter between
  * hosts with other counts than the others, or starts another kind: every rank
  * gets ERR_MISMATCH, no byte of what they receive has changed, and the next
  * operation of that kind is right.
  *
- * Covers: schedule.c pairs.c scatter.c counts.c */
+ * Covers: schedule.c pairs.c scatter.c counts.c exchange.c */
 #include "tests/transport/parts.h"
 
 static void differ(const parts *usual, int odd, parts_kind k, parts_kind other,
@@ -32,6 +32,7 @@ static void all(world *w, void *arg)
 {
     (void)arg;
     parts p = parts_create(w);
+    const uint64_t large = p.even;
     for (int k = 0; k < KINDS; k++) {
         const int other = k < REDUCE_SCATTER ? REDUCE_SCATTER : ALLTOALLV;
         differ(&p, k % w->n, (parts_kind)k, (parts_kind)k, 1);
@@ -39,6 +40,14 @@ static void all(world *w, void *arg)
         agree(&p, (parts_kind)k);
         differ(&p, w->n - 1, (parts_kind)k, (parts_kind)k, 50000);
         agree(&p, (parts_kind)k);
+        if (!parts_are_even((parts_kind)k))
+            continue;
+        p.even = 500; /* with the descriptors, if members are alone */
+        differ(&p, k % w->n, (parts_kind)k, (parts_kind)k, 1);
+        differ(&p, (k + 1) % w->n, (parts_kind)k,
+               k == ALLTOALL ? SCATTER : ALLTOALL, 0);
+        agree(&p, (parts_kind)k);
+        p.even = large;
     }
     parts_destroy(&p);
 }

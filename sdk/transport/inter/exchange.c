@@ -5,6 +5,10 @@
  * are added up are so at once, each partner in the same order, so a host sends
  * the sum so far in its own block, and no data in the others.
  *
+ * Data with a part for each host are halved in each round: a host hands its
+ * partner what is for hosts on the partner's side, of all blocks that it has,
+ * and keeps the rest.
+ *
  * Otherwise each host's block goes round by dissemination: in round r, a rail
  * sends the blocks that it has of its own host and those after it, 2^r at most,
  * to the host 2^r before it.
@@ -53,15 +57,15 @@ _Static_assert(MEMBERS_MAX / 2 *
                    BLOCKS_MAX,
                "a round of blocks");
 
-static bool make_room(rg__exchange *e, size_t bytes)
+static bool make_room(rg__blocks *b, size_t bytes)
 {
-    if (bytes <= e->room)
+    if (bytes <= b->room)
         return true;
-    char *store = realloc(e->store, bytes);
-    if (store == NULL)
+    char *at = realloc(b->at, bytes);
+    if (at == NULL)
         return false;
-    e->store = store;
-    e->room = bytes;
+    b->at = at;
+    b->room = bytes;
     return true;
 }
 
@@ -84,11 +88,11 @@ static rg_status make_block(rg__native *c)
         .data_bytes =
             differs ? 0 : rg__payload_bytes(c, c->inter->topology.host)};
     const uint32_t bytes = rg__block_bytes(head.descriptors, head.data_bytes);
-    if (!make_room(e, bytes))
+    if (!make_room(&e->store, bytes))
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
-    memset(e->store + bytes - 8, 0, 8);
-    memcpy(e->store, &head, sizeof head);
-    char *descriptors = e->store + sizeof head;
+    memset(e->store.at + bytes - 8, 0, 8);
+    memcpy(e->store.at, &head, sizeof head);
+    char *descriptors = e->store.at + sizeof head;
     for (uint32_t m = 0; m < head.descriptors; m++)
         memcpy(descriptors + m * sizeof(rg__descriptor),
                &c->posting[m].descriptor, sizeof(rg__descriptor));
@@ -99,6 +103,7 @@ static rg_status make_block(rg__native *c)
     e->blocks = 1;
     e->stored = bytes;
     e->differs = differs;
+    e->halves = rg__kind_deals(c->coll.kind);
     return RG_OK;
 }
 
@@ -117,12 +122,70 @@ static size_t bytes_before(const rg__exchange *e, int n)
     return n < e->blocks ? e->begin[n] : e->stored;
 }
 
+static rg__block block_at(const rg__exchange *e, int i)
+{
+    rg__block b;
+    rg__block_read(e->store.at + e->begin[i],
+                   bytes_before(e, i + 1) - e->begin[i], &b);
+    return b;
+}
+
+/* Put a block with `bytes` of its data, from `skip` on; `to` may be where it
+ * is. Returns its bytes. */
+static size_t put(char *to, const rg__block *b, uint32_t skip, uint32_t bytes)
+{
+    rg__block_head head = b->head;
+    const size_t ahead =
+        sizeof head + head.descriptors * sizeof(rg__descriptor);
+    const size_t all = rg__block_bytes(head.descriptors, bytes);
+    head.data_bytes = bytes;
+    memcpy(to, &head, sizeof head);
+    memmove(to + sizeof head, b->descriptors, ahead - sizeof head);
+    memmove(to + ahead, b->data + skip, bytes);
+    memset(to + ahead + bytes, 0, all - ahead - bytes);
+    return all;
+}
+
+/* Keep so many bytes of a block's data. */
+static void keep(rg__exchange *e, int i, uint32_t skip, uint32_t bytes)
+{
+    const rg__block b = block_at(e, i);
+    char *at = e->store.at + e->begin[i];
+    const size_t after = e->begin[i] + b.bytes;
+    const size_t all = put(at, &b, skip, bytes);
+    memmove(at + all, e->store.at + after, e->stored - after);
+    for (int later = i + 1; later < e->blocks; later++)
+        e->begin[later] -= b.bytes - all;
+    e->stored -= b.bytes - all;
+}
+
+/* Returns how many bytes are for the partner; 0: there is no memory. */
+static size_t halve(rg__native *c)
+{
+    rg__exchange *e = &c->inter->exchange;
+    const bool is_upper = (c->inter->topology.host >> e->round & 1) != 0;
+    size_t bytes = 0;
+    for (int i = 0; make_room(&e->halved, e->stored) && i < e->blocks; i++) {
+        const rg__block b = block_at(e, i);
+        const uint32_t half = b.head.data_bytes / 2;
+        bytes += put(e->halved.at + bytes, &b, is_upper ? 0 : half, half);
+        keep(e, i, is_upper ? half : 0, half);
+    }
+    return bytes;
+}
+
+static const char *sent_from(const rg__exchange *e)
+{
+    return e->halves ? e->halved.at : e->store.at;
+}
+
 static void send_round(rg__native *c)
 {
     rg__exchange *e = &c->inter->exchange;
     rg__link *to = e->to[e->round];
     if (!e->has_begun) {
-        const size_t bytes = bytes_before(e, blocks_in(c, e->round));
+        const size_t bytes =
+            e->halves ? halve(c) : bytes_before(e, blocks_in(c, e->round));
         rg__link_begin(
             to, (rg__frame){.kind = e->differs ? FRAME_POISON : FRAME_BLOCKS,
                             .index = (uint16_t)e->round,
@@ -130,7 +193,7 @@ static void send_round(rg__native *c)
                             .bytes = (uint32_t)bytes});
         e->has_begun = true;
     }
-    if (!e->has_sent && rg__link_flush(to, e->store) > 0) {
+    if (!e->has_sent && rg__link_flush(to, sent_from(e)) > 0) {
         e->has_sent = !to->is_sending;
         c->base.moves++;
     }
@@ -154,7 +217,7 @@ static bool take_blocks(rg__native *c, size_t bytes)
     for (int i = blocks_in(c, e->round); i > 0; i--) {
         rg__block b;
         const int host = rg__topology_at(s, e->blocks);
-        if (!rg__block_read(e->store + e->stored, end - e->stored, &b) ||
+        if (!rg__block_read(e->store.at + e->stored, end - e->stored, &b) ||
             !is_block_right(c, &b, host))
             return false;
         e->differs |= b.head.descriptors > 1;
@@ -186,14 +249,14 @@ static bool receive_round(rg__native *c)
     if (head == NULL || is_ahead(c, head))
         return false;
     const size_t bytes = head->bytes;
-    if (!is_expected(c, head) || !make_room(e, e->stored + bytes)) {
+    if (!is_expected(c, head) || !make_room(&e->store, e->stored + bytes)) {
         rg__link_break(from,
                        "it sent a frame of operation %u, not the blocks "
                        "of operation %u",
                        head->op, c->inter->ops);
         return false;
     }
-    const size_t got = rg__link_read(from, e->store + e->stored + e->arrived,
+    const size_t got = rg__link_read(from, e->store.at + e->stored + e->arrived,
                                      bytes - e->arrived);
     e->arrived += got;
     c->base.moves += got > 0;
@@ -208,28 +271,6 @@ static bool receive_round(rg__native *c)
 
 /* --------------------------------------------------------------------- sums */
 
-static rg__block block_at(const rg__exchange *e, int i)
-{
-    rg__block b;
-    rg__block_read(e->store + e->begin[i], bytes_before(e, i + 1) - e->begin[i],
-                   &b);
-    return b;
-}
-
-static void cut_data(rg__exchange *e, int i)
-{
-    rg__block b = block_at(e, i);
-    char *at = e->store + e->begin[i];
-    const size_t after = e->begin[i] + b.bytes;
-    const size_t bytes = rg__block_bytes(b.head.descriptors, 0);
-    b.head.data_bytes = 0;
-    memcpy(at, &b.head, sizeof b.head);
-    memmove(at + bytes, at + b.bytes, e->stored - after);
-    for (int later = i + 1; later < e->blocks; later++)
-        e->begin[later] -= b.bytes - bytes;
-    e->stored -= b.bytes - bytes;
-}
-
 /* The partner's sum goes into mine; both of us take the lower host's first. */
 static void add_partners(rg__native *c)
 {
@@ -238,20 +279,21 @@ static void add_partners(rg__native *c)
     const int d = 1 << e->round;
     const rg__block mine = block_at(e, 0), theirs = block_at(e, d);
     const bool is_lower = (c->inter->topology.host & d) == 0;
-    char *sum = e->store + (mine.data - e->store);
+    char *sum = e->store.at + (mine.data - e->store.at);
     if (mine.head.data_bytes != theirs.head.data_bytes)
-        cut_data(e, 0);
+        keep(e, 0, 0, 0);
     else
         rg__reduce(o->type, o->op, sum, is_lower ? sum : theirs.data,
                    is_lower ? theirs.data : sum,
                    mine.head.data_bytes / rg_type_size(o->type));
-    cut_data(e, d);
+    keep(e, d, 0, 0);
 }
 
 bool rg__exchange_adds(const rg__native *c)
 {
     return rg__topology_pairs(&c->inter->topology) &&
-           (c->coll.kind == RG__ALLREDUCE || c->coll.kind == RG__AGREE);
+           (c->coll.kind == RG__ALLREDUCE || c->coll.kind == RG__AGREE ||
+            c->coll.kind == RG__REDUCE_SCATTER);
 }
 
 /* ----------------------------------------------------------------- in whole */
@@ -269,7 +311,7 @@ bool rg__exchange_lets_begin(const rg__native *c, bool *may_begin)
     const rg__exchange *e = &c->inter->exchange;
     for (int r = 0; !*may_begin && r < e->rounds; r++)
         while (e->to[r]->is_sending)
-            if (rg__link_flush(e->to[r], e->store) == 0)
+            if (rg__link_flush(e->to[r], sent_from(e)) == 0)
                 return false;
     return *may_begin = true;
 }
@@ -319,7 +361,7 @@ static rg__block block_of(const rg__native *c, int host)
 const char *rg__exchange_data(const rg__native *c, int host)
 {
     const rg__block b = block_of(c, host);
-    return b.head.data_bytes == rg__payload_bytes(c, host) ? b.data : NULL;
+    return b.head.data_bytes == rg__payload_share(c, host) ? b.data : NULL;
 }
 
 void rg__exchange_collect(rg__native *c)

@@ -124,7 +124,8 @@ void rg__inter_close(rg__native *c)
     free(x->link_to);
     free(x->world_rank);
     free(x->descriptor);
-    free(x->exchange.store);
+    free(x->exchange.store.at);
+    free(x->exchange.halved.at);
     free(x->exchange.begin);
     free(x->pipeline.scratch);
     free(x);

@@ -28,17 +28,24 @@ typedef struct rg__pairs rg__pairs;
 
 typedef enum rg__size_class { SMALL, MEDIUM, LARGE } rg__size_class;
 
+typedef struct rg__blocks {
+    char *at; /* owned */
+    size_t room;
+} rg__blocks;
+
 typedef struct rg__exchange {
     int rounds;
     rg__link *to[ROUNDS_MAX], *from[ROUNDS_MAX];
-    char *store; /* the blocks of my host and of those after it; owned */
-    size_t room, stored;
+    rg__blocks store;  /* those of my host and of those after it */
+    rg__blocks halved; /* what goes to my partner, if data are halved */
+    size_t stored;
     size_t *begin; /* of each block in the store; owned */
     int blocks;    /* complete ones in the store */
     int round;
     bool has_begun, has_sent;
     bool is_complete; /* all blocks are here, and mine has been sent */
     bool differs;     /* descriptors within a stored block differ */
+    bool halves;      /* what was sent last was halved */
     size_t arrived;   /* bytes of the incoming body */
 } rg__exchange;
 
@@ -123,6 +130,7 @@ const char *rg__exchange_data(const rg__native *c, int host);
 /* payload.c */
 rg__size_class rg__payload_class(const rg__native *c);
 uint32_t rg__payload_bytes(const rg__native *c, int host); /* in its block */
+uint32_t rg__payload_share(const rg__native *c, int host); /* at the end */
 void rg__payload_fill(const rg__native *c, char *data);    /* my host's data */
 void rg__payload_publish(rg__native *c);
 /* Medium: the part of a slot that a rail computes. */

@@ -23,6 +23,8 @@ rg__size_class rg__payload_class(const rg__native *c)
     const bool is_sum =
         c->coll.kind == RG__ALLREDUCE || c->coll.kind == RG__AGREE;
     const uint64_t hosts = (uint64_t)s->hosts;
+    if (rg__kind_deals(c->coll.kind))
+        return SMALL;
     if (c->coll.kind == RG__REDUCE)
         return LARGE;
     const uint64_t shares = c->coll.kind == RG__ALLGATHER ? (uint64_t)s->n
@@ -55,8 +57,11 @@ uint32_t rg__payload_bytes(const rg__native *c, int host)
     switch (c->coll.kind) {
     case RG__ALLREDUCE:
     case RG__AGREE:
+    case RG__REDUCE_SCATTER:
+    case RG__ALLTOALL:
         return (uint32_t)c->bytes;
     case RG__BROADCAST:
+    case RG__SCATTER:
         return s->host_of[c->coll.root] == host ? (uint32_t)c->bytes : 0;
     case RG__ALLGATHER:
         return (uint32_t)c->bytes * (uint32_t)rg__topology_size(s, host);
@@ -64,6 +69,14 @@ uint32_t rg__payload_bytes(const rg__native *c, int host)
         break;
     }
     return 0;
+}
+
+uint32_t rg__payload_share(const rg__native *c, int host)
+{
+    const uint32_t bytes = rg__payload_bytes(c, host);
+    return rg__kind_deals(c->coll.kind)
+               ? bytes / (uint32_t)c->inter->topology.hosts
+               : bytes;
 }
 
 /* Publish what other rails here need; my own slice is read in place. */
@@ -96,6 +109,26 @@ static void sum_slices(const rg__native *c, char *sum)
                 (end - begin) / rg_type_size(c->coll.type), -c->set_n);
 }
 
+/* The part for each host: first for those whose number has bit 0 clear, and
+ * among each half likewise by bit 1 and so on. */
+static void fill_parts(const rg__native *c, char *data)
+{
+    const rg__topology *s = &c->inter->topology;
+    const uint64_t part = c->bytes / (uint64_t)s->hosts;
+    for (int i = 0; i < s->hosts; i++, data += part) {
+        int host = 0;
+        for (int bit = 1; bit < s->hosts; bit *= 2)
+            host = 2 * host + ((i & bit) != 0);
+        const void *from = (const char *)c->coll.send +
+                           (uint64_t)rg__topology_member(s, host, 0) * part;
+        if (c->coll.kind == RG__REDUCE_SCATTER)
+            rg__combine(&c->coll, data, &from, 1, (size_t)c->coll.count,
+                        -c->set_n);
+        else
+            rg__copy(data, from, (size_t)part);
+    }
+}
+
 void rg__payload_fill(const rg__native *c, char *data)
 {
     switch (c->coll.kind) {
@@ -105,6 +138,11 @@ void rg__payload_fill(const rg__native *c, char *data)
             sum_slices(c, data);
         else
             rg__inline_sum(c, data);
+        break;
+    case RG__REDUCE_SCATTER:
+    case RG__SCATTER:
+    case RG__ALLTOALL:
+        fill_parts(c, data);
         break;
     case RG__BROADCAST:
         rg__copy(data, small_of(c, c->root, c->coll.recv), c->bytes);

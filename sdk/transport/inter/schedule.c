@@ -4,6 +4,8 @@
  *                     large: in one, along the chain of hosts (ring.c), or
  *                     straight to the root (scatter.c)
  *   reduce_scatter    small: an allreduce; large: scatter.c
+ *   its data, those of a scatter and of an alltoall, up to 128 KiB among lone
+ *   members of 2, 4, 8 .. hosts: with the descriptors, halved (exchange.c)
  *   uneven counts     first an allgather of the counts, which are compared
  *   pairs, small      an allgather of all streams, of which each takes its part
  *   pairs, large      each part goes straight to its member: between hosts in a
@@ -196,7 +198,7 @@ static rg_status reduce_at_once(rg__native *c)
 }
 
 /* The whole operation runs as it was started. */
-static rg_status reduce_in_steps(rg__native *c)
+static rg_status run_whole(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
     if (x->has_pairs)
@@ -386,9 +388,19 @@ static void go_to(rg__native *c, rg__phase next)
     x->has_pairs = false;
 }
 
+static bool is_halved(const rg__native *c)
+{
+    const rg__topology *s = &c->inter->topology;
+    return rg__kind_deals(c->user.kind) && rg__topology_is_flat(s) &&
+           rg__topology_pairs(s) &&
+           c->user.count <= MEDIUM_BYTES / rg__element(c) / (uint64_t)c->set_n;
+}
+
 static bool is_at_once(const rg__native *c)
 {
     const uint64_t n = (uint64_t)c->set_n;
+    if (is_halved(c))
+        return false;
     if (is_reduction(c))
         return all_count(c) * rg__element(c) <=
                (rg__topology_is_flat(&c->inter->topology) ? SMALL_BYTES
@@ -397,18 +409,18 @@ static bool is_at_once(const rg__native *c)
            c->schedule->longest <= SMALL_ALL / n;
 }
 
-/* A large sum would overload its root's connection. */
-static bool is_in_steps(const rg__native *c)
+/* Straight to its root, a large sum would overload the root's connection. */
+static bool is_whole(const rg__native *c)
 {
-    return c->user.kind == RG__REDUCE &&
-           (!rg__topology_is_flat(&c->inter->topology) ||
-            c->user.count * rg__element(c) > MEDIUM_BYTES);
+    return is_halved(c) || (c->user.kind == RG__REDUCE &&
+                            (!rg__topology_is_flat(&c->inter->topology) ||
+                             c->user.count * rg__element(c) > MEDIUM_BYTES));
 }
 
 /* Do the data travel outside of parts, and so without descriptors? */
 static bool goes_straight(const rg__native *c)
 {
-    return !is_in_steps(c) && !is_one_for_all(c);
+    return !is_whole(c) && !is_one_for_all(c);
 }
 
 /* At least one part crosses hosts, so that all descriptors are compared; uneven
@@ -496,8 +508,8 @@ static rg_status end_at_once(rg__native *c)
 
 static rg_status next_part(rg__native *c)
 {
-    if (is_in_steps(c))
-        return reduce_in_steps(c);
+    if (is_whole(c))
+        return run_whole(c);
     if (is_reduction(c))
         return rg__scatter_next(c);
     return is_one_for_all(c) ? send_part(c) : exchange(c);

@@ -39,11 +39,13 @@ static void place_all(const rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
     for (int h = 0; h < s->hosts; h++) {
+        const size_t members = (size_t)rg__topology_size(s, h);
+        const size_t part = rg__payload_share(c, h) / members;
         const char *data = rg__exchange_data(c, h);
-        for (int k = 0; k < rg__topology_size(s, h); k++)
+        for (size_t k = 0; k < members; k++)
             rg__copy((char *)c->coll.recv +
-                         (size_t)rg__topology_member(s, h, k) * c->bytes,
-                     data + (size_t)k * c->bytes, c->bytes);
+                         (size_t)rg__topology_member(s, h, (int)k) * part,
+                     data + k * part, part);
     }
 }
 
@@ -51,7 +53,8 @@ static void place_roots(const rg__native *c)
 {
     const int root = c->inter->topology.host_of[c->coll.root];
     if (c->coll.root != c->set_rank)
-        rg__copy(c->coll.recv, rg__exchange_data(c, root), c->bytes);
+        rg__copy(c->coll.recv, rg__exchange_data(c, root),
+                 rg__payload_share(c, root));
 }
 
 static void finish_small(const rg__native *c)
@@ -59,12 +62,16 @@ static void finish_small(const rg__native *c)
     switch (c->coll.kind) {
     case RG__ALLREDUCE:
     case RG__AGREE:
-        add_hosts_up(c, c->coll.recv, c->bytes);
+    case RG__REDUCE_SCATTER:
+        add_hosts_up(c, c->coll.recv,
+                     rg__payload_share(c, c->inter->topology.host));
         break;
     case RG__BROADCAST:
+    case RG__SCATTER:
         place_roots(c);
         break;
     case RG__ALLGATHER:
+    case RG__ALLTOALL:
         place_all(c);
         break;
     default:

@@ -71,6 +71,11 @@ static bool crosses(const rg__native *c)
     return !rg__shm_stays(c);
 }
 
+static bool is_pairwise(const rg__native *c)
+{
+    return !crosses(c) && rg__pairwise_has(c->coll.kind);
+}
+
 /* The root among the members on this host. */
 static int local_root(const rg__native *c)
 {
@@ -90,7 +95,7 @@ static uint64_t bytes_of(const rg__native *c)
     if (o->kind == RG__BARRIER || o->kind == RG__JOIN)
         return 0;
     const uint64_t bytes = o->count * rg_type_size(o->type);
-    return o->kind == RG__REDUCE_SCATTER ? bytes * (uint64_t)c->set_n : bytes;
+    return rg__kind_deals(o->kind) ? bytes * (uint64_t)c->set_n : bytes;
 }
 
 static void post_descriptor(rg__native *c, uint64_t index)
@@ -106,7 +111,7 @@ static void post_descriptor(rg__native *c, uint64_t index)
                          .tag = o->tag + index - 1,
                          .prescale = o->prescale,
                          .postscale = o->postscale};
-    if (rg__pairwise_has(c->coll.kind))
+    if (is_pairwise(c))
         rg__pairwise_publish(c);
     else
         rg__inline_publish(c);
@@ -126,7 +131,7 @@ static void begin(rg__native *c, const rg__coll *coll, uint64_t index)
     c->collected = 0;
     c->advance = NULL;
     rg__shm_rewind(c);
-    if (rg__pairwise_has(coll->kind))
+    if (is_pairwise(c))
         rg__pairwise_begin(c);
     if (crosses(c))
         rg__inter_begin(c);

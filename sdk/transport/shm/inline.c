@@ -20,6 +20,8 @@ static const char *from_slot(const rg__native *c, int m)
 /* The data that this member publishes; NULL: none. */
 static const void *published(const rg__native *c)
 {
+    if (!rg__shm_stays(c) && rg__kind_deals(c->coll.kind))
+        return NULL; /* they are read where they are */
     if (c->coll.kind != RG__BROADCAST)
         return c->coll.send;
     return c->root == c->rank ? c->coll.recv : NULL;

@@ -24,7 +24,7 @@
 #include "sdk/transport/descriptor.h"
 
 #define FRAME_MAGIC   0x31646772u /* "rgd1" */
-#define FRAME_VERSION 5u
+#define FRAME_VERSION 6u
 #define BODY_MAX      ((uint32_t)64 << 20)
 #define BLOCKS_MAX    (2 * BODY_MAX)
 #define MESSAGE_MAX   ((uint32_t)256 << 10)
