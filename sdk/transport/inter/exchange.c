@@ -186,6 +186,10 @@ static void send_round(rg__native *c)
     if (!e->has_begun) {
         const size_t bytes =
             e->halves ? halve(c) : bytes_before(e, blocks_in(c, e->round));
+        if (bytes == 0) {
+            rg__link_break(to, "there is no memory for what it gets");
+            return;
+        }
         rg__link_begin(
             to, (rg__frame){.kind = e->differs ? FRAME_POISON : FRAME_BLOCKS,
                             .index = (uint16_t)e->round,

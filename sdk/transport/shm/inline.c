@@ -20,8 +20,6 @@ static const char *from_slot(const rg__native *c, int m)
 /* The data that this member publishes; NULL: none. */
 static const void *published(const rg__native *c)
 {
-    if (!rg__shm_stays(c) && rg__kind_deals(c->coll.kind))
-        return NULL; /* they are read where they are */
     if (c->coll.kind != RG__BROADCAST)
         return c->coll.send;
     return c->root == c->rank ? c->coll.recv : NULL;
@@ -31,6 +29,8 @@ void rg__inline_publish(rg__native *c)
 {
     rg__posting *mine = &c->member[c->rank].mailbox->entry[c->ops & 1].posting;
     const void *data = published(c);
+    if (!rg__shm_stays(c) && rg__kind_deals(c->coll.kind))
+        return; /* nothing for members on this host */
     if (c->bytes > INLINE_BYTES)
         rg__zero_copy_describe(c, &mine->at);
     if (data == NULL || c->bytes == 0)
