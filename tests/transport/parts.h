@@ -33,8 +33,8 @@ void parts_destroy(parts *p);
 
 /* Are the counts of this kind equal? */
 bool parts_are_even(parts_kind k);
-/* Elements from one rank to another; if large, more than 200 KB where there are any. Some
- * of a reduce_scatter, and of uneven ones, are none. */
+/* Elements from one rank to another; if large, more than 200 KB where there are
+ * any. Some of a reduce_scatter, and of uneven ones, are none. */
 uint64_t parts_count(const parts *p, parts_kind k, int from, int to);
 
 /* New data to send, and nothing received. */
