@@ -4,8 +4,8 @@
  *                     large: in one, along the chain of hosts (ring.c), or
  *                     straight to the root (scatter.c)
  *   reduce_scatter    small: an allreduce; large: scatter.c
- *   its data, those of a scatter and of an alltoall, up to 128 KiB among lone
- *   members of 2, 4, 8 .. hosts: with the descriptors, halved (exchange.c)
+ *   among lone members of 2, 4, 8 .. hosts, up to 128 KiB of it, and up to 64
+ *   of a scatter or an alltoall: with the descriptors, halved (exchange.c)
  *   uneven counts     first an allgather of the counts, which are compared
  *   pairs, small      an allgather of all streams, of which each takes its part
  *   pairs, large      each part goes straight to its member: between hosts in a
@@ -391,9 +391,10 @@ static void go_to(rg__native *c, rg__phase next)
 static bool is_halved(const rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
+    const uint64_t most = is_reduction(c) ? MEDIUM_BYTES : SMALL_ALL;
     return rg__kind_deals(c->user.kind) && rg__topology_is_flat(s) &&
            rg__topology_pairs(s) &&
-           c->user.count <= MEDIUM_BYTES / rg__element(c) / (uint64_t)c->set_n;
+           c->user.count <= most / rg__element(c) / (uint64_t)c->set_n;
 }
 
 static bool is_at_once(const rg__native *c)
