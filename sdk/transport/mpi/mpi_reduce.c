@@ -27,6 +27,7 @@
 #define AT_ONCE     ((uint64_t)4 << 10) /* shorter messages: Open MPI's sm */
 #define TOGETHER    ((uint64_t)24 << 10)
 #define HEARD       ((uint64_t)48 << 10) /* most bytes from all others */
+#define OF_TWO      ((uint64_t)15 << 20) /* its scratch is kept */
 #define TO_ROOT     ((uint64_t)2 << 20)  /* bytes of all senders together */
 #define PIECE_BYTES ((uint64_t)128 << 10)
 #define REQUESTS    4096 /* so many are waited for before more are posted */
@@ -416,15 +417,19 @@ static rg_status begin_rounds(rg__mpi *c)
     c->round_count = bytes / rg_type_size(c->coll.type);
     if (is_scatter(c))
         c->round_count = c->round_count / n + 1;
+    if (c->is_together)
+        c->round_count = all;
     if (all == 0)
         return RG_OK;
     const uint64_t count = at_most(all, c->round_count);
     const uint64_t each =
         is_scatter(c) || c->is_together ? count : (count + n - 1) / n;
-    const uint64_t room = n * rg__mpi_stride(bytes_of(c, each));
-    rg_status st = rg__mpi_scratch(c, count < all ? 2 * room : room,
-                                   (const char *)c->coll.send +
-                                       bytes_of(c, each * (uint64_t)c->rank));
+    const uint64_t parts = is_scatter(c) || has_result(c) ? n - 1 : n;
+    const uint64_t room = parts * rg__mpi_stride(bytes_of(c, each));
+    const uint64_t mine = c->is_together ? 0 : each * (uint64_t)c->rank;
+    rg_status st =
+        rg__mpi_scratch(c, count < all ? 2 * room : room,
+                        (const char *)c->coll.send + bytes_of(c, mine));
     if (st != RG_OK)
         return st;
     c->round[0].scratch = c->scratch;
@@ -586,6 +591,8 @@ static bool goes_together(const rg__mpi *c)
     const uint64_t others = (uint64_t)c->n - 1;
     if (c->coll.kind != RG__ALLREDUCE)
         return false;
+    if (c->n == 2 && !rg__mpi_are_multiple() && bytes <= OF_TWO)
+        return true; /* no more bytes than in two steps */
     return bytes < AT_ONCE || (bytes >= AT_ONCE * (uint64_t)c->n &&
                                bytes <= TOGETHER && bytes * others <= HEARD);
 }
