@@ -392,6 +392,7 @@ const rg__events rg__agent_events = {
     .host_acked = rg__ack_hear,
     .host_told_death = rg__death_hear,
     .host_offers = rg__offer_hear,
+    .host_expects = rg__expect_hear,
     .offered = follow_offered,
     .host_aborted = follow_host_aborted,
     .round_over = follow_round_over,

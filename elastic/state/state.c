@@ -690,8 +690,6 @@ static rg_status restore(rg_state *state, int slot, rg__commit_id resume,
     if (st ==
         RG_OK) /* no rank commits over an older one before all are restored */
         st = agree(state, RG__STATE_AGREE_SYNC, state->step, &is_announced);
-    if (st == RG_OK && !is_here)
-        rg__state_note(state, "restore", resume.step, true);
     if (st == RG_OK && state->ahead != 0)
         rg__log(RG__INFO, "state",
                 "%" PRIu64 " bytes of commit %" PRIu64 ".%" PRIu64
@@ -791,6 +789,14 @@ static void forget_commits(rg_state *state)
     state->vault_slot = -1;
 }
 
+/* Nothing of the generation is told to anybody before. */
+static rg_status await_decision(const rg_state *state)
+{
+    rg_ctx *ctx = state->ctx;
+    rg__failpoint("restored", ctx->now.rank, state->step, ctx->now.generation);
+    return ctx->hooks->await_decision(ctx);
+}
+
 rg_status rg__state_sync(rg_state *state, const rg__decided *decided)
 {
     rg_ctx *ctx = state->ctx;
@@ -811,8 +817,12 @@ rg_status rg__state_sync(rg_state *state, const rg__decided *decided)
     rg__state_forget_ahead(state);
     if (st == RG_OK)
         st = rg__state_check_agree(state, !has_resume);
+    if (st == RG_OK && has_resume)
+        st = await_decision(state);
     if (st != RG_OK)
         return st;
+    if (has_resume && !is_here)
+        rg__state_note(state, "restore", decided->resume.step, true);
     state->last = decided->resume;
     state->due[0] = '\0';
     count_from_here(state);

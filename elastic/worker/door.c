@@ -58,7 +58,9 @@ bool rg__worker_is_done(rg__worker *w)
 static bool is_something_here(const rg__worker *w)
 {
     return w->phase == RG__PHASE_DONE || w->phase == RG__PHASE_ENDED ||
-           (w->phase == RG__PHASE_DECIDED && w->decided.generation > w->taken);
+           (w->phase == RG__PHASE_DECIDED &&
+            (w->decided.generation > w->taken ||
+             w->expected.generation > w->taken));
 }
 
 /* Lock held. */
@@ -77,10 +79,39 @@ static rg_status take_what_is_here(rg__worker *w, rg__decided *decided,
     } else if (w->phase == RG__PHASE_ENDED) {
         st = rg__fail(w->end, "%s", w->end_why);
     } else if (w->phase == RG__PHASE_DECIDED) {
-        *decided = w->decided;
+        *decided = w->decided.generation > w->taken ? w->decided : w->expected;
         st = take_up(w);
     }
     return st;
+}
+
+static bool is_unrecorded(const rg__worker *w)
+{
+    return w->expected.generation == w->taken &&
+           w->decided.generation != w->taken;
+}
+
+/* Lock held. Memory is restored, and fn not entered. */
+static bool is_record_awaited(const rg__worker *w)
+{
+    return w->phase == RG__PHASE_DECIDED && is_unrecorded(w);
+}
+
+rg_status rg__worker_await_decision(rg_ctx *ctx)
+{
+    rg__worker *w = ctx->worker;
+    pthread_mutex_lock(&w->lock);
+    rg__context_set_computing(ctx, !is_record_awaited(w));
+    while (is_record_awaited(w))
+        pthread_cond_wait(&w->changed, &w->lock);
+    rg__context_set_computing(ctx, true);
+    const bool is_given_up = is_unrecorded(w);
+    pthread_mutex_unlock(&w->lock);
+    return !is_given_up
+               ? RG_OK
+               : rg__fail(RG_ERR_PEER_LOST,
+                          "the generation was given up before it was on "
+                          "record; return this status from fn");
 }
 
 bool rg__worker_waits(rg__worker *w, bool *is_proposed_p)

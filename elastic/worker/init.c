@@ -133,6 +133,7 @@ static const rg__hooks hooks = {.reserve = rg__worker_reserve,
                                 .broken = tell_broken,
                                 .overdue = tell_overdue,
                                 .waits = waits,
+                                .await_decision = rg__worker_await_decision,
                                 .save = ask_save};
 
 /* ------------------------------------------------------------- life of ctx */

@@ -363,14 +363,29 @@ static void on_prepare(rg__worker *w, const rg__prepare *m, int *fd)
         leave(w, RG_ERR_PEER_LOST, "the generation was given up");
 }
 
+/* The user thread restores meanwhile. */
+static void on_expected(rg__worker *w, const rg__decided *m)
+{
+    rg__failpoint("expected", w->entered.rank, m->resume.step, m->generation);
+    pthread_mutex_lock(&w->lock);
+    if (rg__worker_step(w, RG__ON_DECIDE))
+        w->expected = *m;
+    pthread_mutex_unlock(&w->lock);
+}
+
 static void on_decided(rg__worker *w, const rg__decided *m)
 {
     if (m->generation != w->entered.generation)
         return;
+    if (m->is_expected != 0) {
+        on_expected(w, m);
+        return;
+    }
     rg__failpoint("decided", w->entered.rank, m->resume.step, m->generation);
     atomic_store(&w->ctx->page->generation, m->generation);
     pthread_mutex_lock(&w->lock);
-    if (rg__worker_step(w, RG__ON_DECIDE)) {
+    if (rg__worker_step(w, RG__ON_DECIDE) ||
+        w->expected.generation == m->generation) {
         w->decided = *m;
         w->mending_ns = w->has_mended ? rg__now_ns() : w->mending_ns;
     }
@@ -438,7 +453,7 @@ static void on_again(rg__worker *w)
     pthread_mutex_lock(&w->lock);
     m.is_at_door = w->phase != RG__PHASE_OUT && w->phase != RG__PHASE_ENDED;
     m.decided = w->decided.generation;
-    m.loaded = m.decided == 0 ? w->loaded : 0;
+    m.loaded = m.decided == 0 && w->expected.generation == 0 ? w->loaded : 0;
     m.fin = w->fin;
     const rg__broken broken = w->broken;
     if (w->phase != RG__PHASE_ENDED)

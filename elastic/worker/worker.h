@@ -77,7 +77,8 @@ struct rg__worker {
     rg__phase phase;
     rg_status end; /* PHASE_ENDED: what calls return from now on */
     char end_why[RG__TEXT_MAX];
-    rg__decided decided;    /* PHASE_DECIDED */
+    rg__decided decided;    /* PHASE_DECIDED, and on record */
+    rg__decided expected;   /* PHASE_DECIDED, and perhaps on record later */
     uint64_t taken;         /* generation that the user thread has taken up */
     uint64_t done;          /* PHASE_DONE: the generation that finished */
     rg__membership entered; /* the generation that was built */
@@ -246,6 +247,7 @@ rg_status rg__worker_await(rg__worker *w, rg__decided *decided,
 rg_status rg__worker_await_first(rg__worker *w, bool *is_joining_p);
 /* The generation that was taken up is the newest, and was not left. */
 bool rg__worker_has_world(rg__worker *w, rg__decided *decided);
+rg_status rg__worker_await_decision(rg_ctx *ctx); /* as in rg__hooks */
 /* The job is done, and this worker had a part in it. */
 bool rg__worker_is_done(rg__worker *w);
 

@@ -259,6 +259,8 @@ typedef struct rg__decided {
     rg__commit_id resume; /* this host's vault holds it; {0, 0}: none, rank
                              source's memory counts instead */
     int32_t source;       /* -1: there is a resume commit */
+    uint32_t is_expected; /* it is not on record yet: restore, then wait for
+                             the same without this */
     uint64_t lineage;     /* generation decided before this one, 0 = none */
 } rg__decided;
 

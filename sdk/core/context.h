@@ -35,6 +35,9 @@ typedef struct rg__hooks {
     bool (*overdue)(rg_ctx *ctx, const char *why);
     /* There is nothing yet for rg_run's thread to take up: no place, no end. */
     bool (*waits)(rg_ctx *ctx);
+    /* Wait until the generation that was taken up is on record. PEER_LOST: it
+     * was given up. */
+    rg_status (*await_decision)(rg_ctx *ctx);
     /* Ask the agent for a checkpoint of a commit. */
     rg_status (*save)(rg_ctx *ctx, const rg__save *request);
 } rg__hooks;

@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define GEN  KEYS "all/gen/0000000000000002"
 #define LINE KEYS "all/line/0000000000000002"
@@ -133,6 +135,30 @@ static void go(place *at)
     scene_close(&at->s);
 }
 
+/* The worker in slot 0 has built generation 2: what it is told comes here. */
+static int stand_for_member(place *at)
+{
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
+    at->slot[0].w.sock = pair[0];
+    at->slot[0].w.built = 2;
+    at->slot[0].w.loaded = 1;
+    at->a->acking = 2;
+    return pair[1];
+}
+
+static bool is_told(int sock, rg__decided *m)
+{
+    return recv(sock, m, sizeof *m, MSG_DONTWAIT) == (ssize_t)sizeof *m;
+}
+
+static void stand_no_more(place *at, int sock)
+{
+    close(sock);
+    close(at->slot[0].w.sock);
+    at->slot[0].w.sock = -1;
+}
+
 /* --------------------------------------------------------------- the leader */
 
 static void say_ack(rg__agent *a, const char *op)
@@ -175,8 +201,16 @@ static bool proposal_and_decision_are_one_record(etcd_server *server)
     CHECK(a->leader->acting == NULL);
     say_ack(a, "another"); /* of what has the same number */
     CHECK(a->leader->acting == NULL);
+    const int member = stand_for_member(&at);
+    rg__decided expected;
     say_ack(a, a->offer.op);
     CHECK(a->leader->acting != NULL);
+    CHECK(!is_told(member, &expected)); /* once the txn is sent */
+    WAIT_FOR(&at.s, is_told(member, &expected));
+    CHECK(expected.is_expected != 0);
+    CHECK(expected.generation == 2 && expected.lineage == 1);
+    CHECK(expected.resume.generation == 1 && expected.resume.step == 3);
+    stand_no_more(&at, member);
     WAIT_FOR(&at.s, a->leader->acting == NULL);
     a->leader->away_ns = 1; /* it looks no more */
     const outcome line = scene_get(&at.s, LINE);
@@ -347,6 +381,39 @@ static void only_what_fits_is_taken_up(etcd_server *server)
     go(&at);
 }
 
+/* Members are to restore: of the offer that this host has acked, from its
+ * leader. What a checkpoint gave them is gone then. */
+static void expectation_is_passed_on_if_it_fits(etcd_server *server)
+{
+    place at;
+    rg__decided m;
+    put_world(server);
+    keys_put_leader(server, 3);
+    rg__agent *a = come(&at, server, 1);
+    const int member = stand_for_member(&at);
+    rg__expect_hear(a, 3, 2, "1.3", 3); /* there is no offer */
+    hear(a, fitting(a), 3);
+    CHECK_EQ((long)a->life.offered, 2);
+    rg__expect_hear(a, 2, 2, "1.3", 3); /* it does not lead */
+    rg__expect_hear(a, 3, 3, "1.3", 3); /* another number */
+    rg__expect_hear(a, 3, 2, "1.", 2);
+    rg__expect_hear(a, 3, 2, "", 0);
+    a->acking = 1;
+    rg__expect_hear(a, 3, 2, "1.3", 3); /* not all have built it here */
+    a->acking = 2;
+    CHECK(!is_told(member, &m));
+    CHECK_EQ((long)at.slot[0].w.loaded, 1);
+    rg__expect_hear(a, 3, 2, "1.34", 3);
+    CHECK(is_told(member, &m));
+    CHECK(m.is_expected != 0 && m.generation == 2 && m.lineage == 1);
+    CHECK(m.resume.generation == 1 && m.resume.step == 3);
+    CHECK_EQ((long)at.slot[0].w.loaded, 0);
+    CHECK_EQ((long)a->delivered, 1);
+    stand_no_more(&at, member);
+    rg__life_step(a, RG__LIFE_ON_END);
+    go(&at);
+}
+
 /* Generation 2 is on record with that op. What does a host do that has taken up
  * "two", or whose agent before has taken up one? */
 static rg__agent *see_recorded(place *at, etcd_server *server, const char *op,
@@ -472,6 +539,7 @@ int main(void)
     reason_outlives_the_offer(server);
     until_offered(late_offer_goes_on_record, server);
     only_what_fits_is_taken_up(server);
+    expectation_is_passed_on_if_it_fits(server);
     same_one_is_taken_for_it(server);
     other_one_is_refused(server, false);
     other_one_is_refused(server, true);

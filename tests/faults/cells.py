@@ -50,6 +50,12 @@ PHASES = {
                  "its members have built and it is about to say so"),
     "decide": Phase("agent.decide", "leader", "gen2", "death",
                     "before the CAS that decides"),
+    "expect": Phase("agent.expected", "agent", "gen2", "death",
+                    "it has told a worker of a decision that is not on record"),
+    "expected": Phase("expected", "rank", "gen2", "death",
+                      "it is about to restore what is not decided yet"),
+    "restored": Phase("restored", "rank", "gen2", "death",
+                      "it has, and waits for the decision"),
     "deliver": Phase("agent.deliver", "agent", "gen2", "death",
                      "it has read the decision, its workers have not"),
     "decided": Phase("decided", "rank", "gen2", "death",
@@ -141,13 +147,13 @@ class Cell(typing.NamedTuple):
 
 # Rows: fault; phases; phases that belong to the smoke set; targets.
 WORKER = ("idle", "allreduce", "copy", "before agree", "after agree",
-          "set create", "build", "decided", "restore", "begin", "drained",
-          "finish", "fin", "door")
+          "set create", "build", "expected", "restored", "decided", "restore",
+          "begin", "drained", "finish", "fin", "door")
 AGENT = ("detect", "reported", "propose", "offered", "prepare", "ack", "decide",
-         "deliver", "join", "source", "sink", "drain", "done", "farewell")
+         "expect", "deliver", "join", "source", "sink", "drain", "done", "farewell")
 HOST = ("door", "idle", "allreduce", "before agree", "after agree", "copy",
         "set create", "detect", "reported", "propose", "build", "decide",
-        "source", "sink", "begin", "drain", "finish", "done")
+        "expect", "source", "sink", "begin", "drain", "finish", "done")
 CHANGE = ("detect", "propose", "decide", "source", "sink", "drain", "done")
 
 ROWS = (
@@ -162,7 +168,7 @@ ROWS = (
     ("pause", WORKER, ("before agree", "decided"), "follower"),
     ("pause", CHANGE, (), "leader"),
     ("agent kill", ("idle", *AGENT), ("idle", "reported", "ack"), "follower"),
-    ("agent kill", ("idle", *AGENT), ("propose", "done"), "leader"),
+    ("agent kill", ("idle", *AGENT), ("propose", "expect", "done"), "leader"),
     ("supervisor kill", ("idle", "build", "done"), ("idle",), "follower"),
     ("agent stop", ("idle", "propose", "decide", "done"), ("idle",), "leader"),
     ("agent stop", ("idle", "ack"), (), "follower"),
@@ -196,8 +202,8 @@ ROWS = (
     ("etcd cut", ("idle", "propose", "decide"), (), "leader"),
     ("etcd cut", ("idle", "reported", "build", "ack", "join"),
      ("idle", "reported"), "follower"),
-    ("etcd away", ("idle", "detect", "propose", "decide", "done"), ("detect",),
-     "follower"),
+    ("etcd away", ("idle", "detect", "propose", "decide", "expect", "done"),
+     ("detect",), "follower"),
 )
 # Two faults: the marked worker is killed, and so long later another host, or
 # rank 0, is hit. Delays; those that belong to the smoke set.

@@ -196,6 +196,8 @@ MUTANTS = [
      f"{TWO_WORKERS} F=1 LC=1 OFFERS=1"),
     ("ANY_START", "f", "takes what is in a dead worker's slot now for dead",
      f"{TWO_HOSTS} F=2 LC=0 OFFERS=1"),
+    ("STEPS_WHEN_EXPECTED", "d", "enters fn before the decision is on record",
+     f"{ONE_HOST} F=1 LC=0 OFFERS=1"),
     ("FETCHES_AGAIN", "k", "fetches again what the agent before has fetched",
      f"{GROWS} F=0 LC=0 AK=1"),
     ("REPEATS_BY_ANY", "b", "goes back to what a vault that began again holds",

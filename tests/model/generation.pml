@@ -193,6 +193,9 @@ byte took_op[NH];   /* ... which one, */
 byte took_mem[NH];  /* and its members */
 byte ack_op[NH];    /* the ack is of that offer; 0: of what is on record */
 byte built_op[NW];  /* ghost: what the worker has built */
+byte heard_op[NH];  /* the offer whose decision the leader has begun to write, */
+byte heard[NH];     /* and what that resumes from, as the host was told */
+bit expected[NW];   /* the worker has restored that before the decision */
 #define UNKNOWN 7   /* the agent before took it, and its workers have it */
 #define mem_of(h, g)  ((took[h] == (g) && (g) != 0) -> took_mem[h] : members[g])
 #define has_taken(h)  (took[h] != 0)
@@ -674,6 +677,17 @@ inline take(h, l)
      plan_phase[l] == phase && answered_offer(0, l) &&                        \
      answered_offer(NH - 1, l))
 
+/* A datagram: workers may get it later, or never. */
+inline tell_expected(to, by)
+{
+    if
+    :: took_op[to] == plan_op[by] ->
+        heard_op[to] = plan_op[by];
+        heard[to] = plan_best[by]
+    :: else
+    fi
+}
+
 /* All have built what was offered: it goes on record as it is decided. */
 inline settle(l)
 {
@@ -697,7 +711,11 @@ inline settle(l)
     if
     :: may_decide_offer(l, best) ->
         plan[l] = P_BOTH;
-        plan_best[l] = best
+        plan_best[l] = best;
+        tell_expected(0, l);
+#if NH > 1
+        tell_expected(1, l)
+#endif
     :: else
     fi
 }
@@ -984,7 +1002,9 @@ inline let_go(h)
 {
     took[h] = 0;
     took_op[h] = 0;
-    took_mem[h] = 0
+    took_mem[h] = 0;
+    heard_op[h] = 0;
+    heard[h] = 0
 }
 
 /* What is on record by now is not what this host has taken up. */
@@ -1397,10 +1417,46 @@ inline leave(w)
     fi;
 #endif
     state[w] = LEFT;
-    forget_memory(w);
+    forget_expected(w);
     step[w] = 0;
     slot[w] = 0
 }
+
+/* The worker does not enter the generation: that waits for the decision. */
+#if OFFERS
+#define can_expect(w, h)                                                      \
+    (state[w] == BUILT && has_taken(h) && gen[w] == took[h] && heard[h] != 0 && \
+     heard_op[h] == built_op[w] && in_vault(h, heard[h]) && !expected[w] &&   \
+     abort[h] < gen[w] && !has(marked, w))
+
+inline expect(w, h)
+{
+    printf("worker %d restores %d, which g%d is expected to resume from\n", w,
+           heard[h], gen[w]);
+    restore(w, h, heard[h]);
+    expected[w] = 1;
+#ifdef MUT_STEPS_WHEN_EXPECTED
+    step[w] = step_of(heard[h]);
+    slot[w] = (holds(h, 0) == heard[h]);
+    state[w] = READY
+#endif
+}
+
+inline forget_expected(w)
+{
+    expected[w] = 0;
+    forget_memory(w)
+}
+
+#define resume(w, h, id)                                                      \
+    if                                                                        \
+    :: expected[w] -> expected[w] = 0                                         \
+    :: else -> restore(w, h, id)                                              \
+    fi
+#else
+#define forget_expected(w)  forget_memory(w)
+#define resume(w, h, id)    restore(w, h, id)
+#endif
 
 #if CLEAN && !defined(MUT_STAYS_CLEAN)
 #define not_clean(w) clean[w] = 0
@@ -1501,7 +1557,7 @@ inline sync(w, h)
         :: clean[w] != id -> begin_restore(w)
         fi
 #else
-        restore(w, h, id);
+        resume(w, h, id);
         end_sync(w)
 #endif
     fi
@@ -1546,6 +1602,12 @@ end:
         seen[h] > gen[w] && has(mem_of(h, seen[h]), w) && !has(marked, w) &&
         may_build(w, h) &&
         !owes_entry(w, h) ->
+#if OFFERS
+        if
+        :: expected[w] -> forget_expected(w)
+        :: else
+        fi;
+#endif
         state[w] = BUILT;
         gen[w] = seen[h];
         note_built(w, h);
@@ -1560,6 +1622,9 @@ end:
         claim_built(w);
         sync(w, h)
     }
+#if OFFERS
+    :: d_step { can_expect(w, h) -> expect(w, h) }
+#endif
 #if CLEAN
     :: d_step {
         state[w] == SYNC && in_vault(h, line[gen[w]]) -> end_restore(w, h)

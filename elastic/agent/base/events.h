@@ -94,6 +94,8 @@ typedef struct rg__events {
                        const char *text, size_t bytes);
     void (*host_offers)(rg__agent *a, uint64_t host, uint64_t generation,
                         const char *text, size_t bytes);
+    void (*host_expects)(rg__agent *a, uint64_t host, uint64_t generation,
+                         const char *text, size_t bytes);
     void (*host_told_death)(rg__agent *a, uint64_t host, uint64_t generation,
                             const char *text, size_t bytes);
     void (*offered)(rg__agent *a); /* a proposal, to this host as well */

@@ -524,9 +524,10 @@ static bool begins_with_checkpoint(const rg__agent *a, const rg__line *line)
 }
 
 static void tell_decision(rg__agent *a, const rg__proposal *p,
-                          const rg__line *line)
+                          const rg__line *line, bool is_expected)
 {
     rg__decided m = {.head = {RG__DECIDED, RG__WIRE_VERSION},
+                     .is_expected = is_expected,
                      .generation = p->generation,
                      .resume = line->resume,
                      .source = line->source,
@@ -538,8 +539,18 @@ static void tell_decision(rg__agent *a, const rg__proposal *p,
         if (!begins_with_checkpoint(a, line))
             s->w.loaded = 0; /* its memory becomes that of the generation */
         rg__worker_tell(s, &m, sizeof m, -1);
-        rg__failpoint("agent.passed", i, line->resume.step, p->generation);
+        rg__failpoint(is_expected ? "agent.expected" : "agent.passed", i,
+                      line->resume.step, p->generation);
     }
+}
+
+void rg__generation_expect(rg__agent *a, rg__commit_id resume)
+{
+    const rg__proposal *p = rg__view_proposed(a);
+    const rg__line line = {
+        .resume = resume, .source = -1, .prev = a->delivered};
+    if (p != NULL && p->generation == a->acking)
+        tell_decision(a, p, &line, true);
 }
 
 void rg__generation_pass_on(rg__agent *a)
@@ -548,7 +559,7 @@ void rg__generation_pass_on(rg__agent *a)
     const rg__proposal *p =
         line != NULL ? rg__snapshot_gen(&a->view, line->generation) : NULL;
     if (p != NULL && p->generation == a->delivered)
-        tell_decision(a, p, line);
+        tell_decision(a, p, line, false);
 }
 
 /* Pass the newest decision on, before anything of a later proposal; once the
@@ -705,9 +716,11 @@ rg_status rg__generation_create(rg__agent *a)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     a->generation->prepare_timer = rg__timer_create(a->loop, hand_out, a);
     a->leader->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
+    a->leader->expect_timer = rg__timer_create(a->loop, rg__expect, a);
     a->publication->timer = rg__timer_create(a->loop, rg__publish_now, a);
     return a->generation->prepare_timer != NULL &&
                    a->leader->look_timer != NULL &&
+                   a->leader->expect_timer != NULL &&
                    a->publication->timer != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
@@ -721,6 +734,7 @@ void rg__generation_destroy(rg__agent *a)
     }
     if (a->leader != NULL) {
         rg__timer_destroy(a->leader->look_timer);
+        rg__timer_destroy(a->leader->expect_timer);
         rg__deaths_forget(a);
         rg__plan_clock_reset(&a->leader->clock);
     }

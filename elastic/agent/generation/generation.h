@@ -13,7 +13,10 @@ void rg__generation_taken_up(rg__agent *a, uint64_t generation);
 /* The key has gone with the lease. */
 void rg__generation_fin_again(rg__agent *a);
 void rg__generation_pass_on(rg__agent *a); /* the decision, to local workers */
-void rg__generation_follow(rg__agent *a);  /* the mirror has changed */
+/* Members here restore this commit, and wait for the decision to be passed on
+ * before they enter fn. */
+void rg__generation_expect(rg__agent *a, rg__commit_id resume);
+void rg__generation_follow(rg__agent *a); /* the mirror has changed */
 /* What is on record by now is what was taken up, or is refused; what came to
  * nothing ends the generation before it. */
 void rg__generation_follow_offer(rg__agent *a);
@@ -54,6 +57,9 @@ void rg__leader_look(void *agent_arg);
 bool rg__offer_make(rg__agent *a, const rg__proposal *p);
 void rg__offer_hear(rg__agent *a, uint64_t host, uint64_t generation,
                     const char *text, size_t bytes);
+/* The leader says what its offer will resume from. */
+void rg__expect_hear(rg__agent *a, uint64_t host, uint64_t generation,
+                     const char *text, size_t bytes);
 void rg__offer_drop(rg__agent *a);
 
 /* publish.c; a reason without a slot is this host's. */

@@ -51,6 +51,8 @@ struct rg__leader {
     uint64_t away_ns; /* since when etcd is away, as we were told; 0: it is
                          not */
     rg__timer *look_timer;
+    rg__timer *expect_timer;
+    rg__commit_id expected; /* resumed from by what is under way, if decided */
     rg__plan_clock clock;
     bool is_competing;
     bool has_offered; /* in the look that is under way */
@@ -61,6 +63,8 @@ struct rg__leader {
 void rg__publish_now(void *agent_arg); /* that timer's */
 /* Look when it is time: what the leader has read is old. */
 void rg__leader_has_news(rg__agent *a);
+/* That timer's: the decision of an offer is on its way to etcd. */
+void rg__expect(void *agent_arg);
 /* Over what the leader has read. */
 void rg__deaths_lay(rg__agent *a);
 void rg__deaths_forget(rg__agent *a);

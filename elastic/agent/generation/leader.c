@@ -461,6 +461,10 @@ static void send_act(rg__agent *a, const rg__plan *plan, bool is_offered)
         add_act(&t, plan);
     a->leader->acted_on = rg__mirror_revision(a->leader->whole);
     a->leader->acting = rg__job_send(&t, on_acted, a, look_again);
+    a->leader->expected = plan->line.resume;
+    if (a->leader->acting != NULL && is_offered &&
+        plan->kind == RG__PLAN_DECIDE && plan->line.copies == 0)
+        rg__timer_set(a->leader->expect_timer, 0); /* once it is sent */
 }
 
 /* How long the offer may remain just that; 0: no longer, or there is none. */

@@ -6,6 +6,10 @@
  * they have not within OFFER_NS, or something else happens, the offer goes on
  * record as any proposal does (leader.c).
  *
+ * While that txn is under way members restore what they are to resume from: the
+ * leader says which commit it expects to be decided. They enter fn when the
+ * decision is on record, and leave what they have built if it never is.
+ *
  * Another leader may record another proposal under the same number. A host
  * takes up only one proposal of a number: it says that the other one is broken,
  * and the next number follows. */
@@ -14,6 +18,8 @@
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/hosts/hosts.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +80,7 @@ bool rg__offer_make(rg__agent *a, const rg__proposal *p)
     }
     rg__failpoint("agent.propose", -1, 0, p->generation);
     take(a, p, text);
-    rg__beat_offer(a, p->generation, text);
+    rg__beat_tell(a, RG__BEAT_OFFER, p->generation, text);
     return true;
 }
 
@@ -92,6 +98,37 @@ void rg__offer_hear(rg__agent *a, uint64_t host, uint64_t generation,
     rg__proposal_free(&p);
     if (copy != NULL)
         a->on->offered(a);
+}
+
+/* Where no vault lacks the commit, and all have acked. */
+void rg__expect(void *agent_arg)
+{
+    rg__agent *a = agent_arg;
+    const rg__commit_id resume = a->leader->expected;
+    char text[2 * sizeof "18446744073709551615"];
+    if (a->leader->acting == NULL || resume.generation == 0)
+        return;
+    snprintf(text, sizeof text, "%" PRIu64 ".%" PRIu64, resume.generation,
+             resume.step);
+    rg__beat_tell(a, RG__BEAT_EXPECT, a->life.offered, text);
+    rg__generation_expect(a, resume);
+}
+
+/* An agent takes up one offer of a number, and that has one decision. */
+void rg__expect_hear(rg__agent *a, uint64_t host, uint64_t generation,
+                     const char *text, size_t bytes)
+{
+    rg__commit_id resume;
+    char *copy = host == a->view.leader && !rg__view_i_lead(a) &&
+                         rg__view_is_offered(a, &a->view) &&
+                         a->life.offered == generation &&
+                         a->acking == generation
+                     ? strndup(text, bytes)
+                     : NULL;
+    if (copy != NULL && sscanf(copy, "%" SCNu64 ".%" SCNu64, &resume.generation,
+                               &resume.step) == 2)
+        rg__generation_expect(a, resume);
+    free(copy);
 }
 
 void rg__offer_drop(rg__agent *a)

@@ -552,9 +552,10 @@ bool rg__beat_can_carry(const char *text)
     return strlen(text) <= RG__BEAT_TEXT_MAX;
 }
 
-void rg__beat_offer(rg__agent *a, uint64_t generation, const char *text)
+void rg__beat_tell(rg__agent *a, rg__beat_type type, uint64_t generation,
+                   const char *text)
 {
-    rg__beat beat = {.type = RG__BEAT_OFFER,
+    rg__beat beat = {.type = type,
                      .generation = generation,
                      .text = text,
                      .text_bytes = strlen(text)};
@@ -811,6 +812,10 @@ static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
     case RG__BEAT_OFFER:
         a->on->host_offers(a, from->id, beat->generation, beat->text,
                            beat->text_bytes);
+        break;
+    case RG__BEAT_EXPECT:
+        a->on->host_expects(a, from->id, beat->generation, beat->text,
+                            beat->text_bytes);
         break;
     }
 }

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #define MAGIC   UINT32_C(0x74616562) /* "beat" */
-#define VERSION 7
+#define VERSION 8
 #define ETCD_UP 1
 #define DECIDED 2
 #define ACCUSES 4
-#define LABEL   "regroup beat 7"
+#define LABEL   "regroup beat 8"
 
 typedef struct layout {
     uint32_t magic;
@@ -62,7 +62,7 @@ bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,
     memcpy(&l, bytes, sizeof l);
     const uint16_t type = le16toh(l.type);
     if (le32toh(l.magic) != MAGIC || le16toh(l.version) != VERSION ||
-        type < RG__BEAT || type > RG__BEAT_OFFER || !is_length(type, n) ||
+        type < RG__BEAT || type > RG__BEAT_EXPECT || !is_length(type, n) ||
         !rg__mac_is((const uint8_t *)bytes + sizeof l, key, LABEL, &l, sizeof l,
                     text, text_bytes))
         return false;

@@ -17,15 +17,17 @@ typedef enum rg__beat_type {
     RG__BEAT_ABORTED, /* this generation is aborted: leave it; to the leader:
                          text is which member died, a space, and why */
     RG__BEAT_ACK,     /* to the leader: text is my ack of this generation */
-    RG__BEAT_OFFER    /* from the leader: text is what I am to propose as this
+    RG__BEAT_OFFER,   /* from the leader: text is what I am to propose as this
                          generation */
+    RG__BEAT_EXPECT   /* from the leader: text is the commit that my offer will
+                         resume from once etcd has it on record */
 } rg__beat_type;
 
 typedef struct rg__beat {
     rg__beat_type type;
     uint64_t from, to;   /* incarnations */
     uint64_t counter;    /* of the sender; rises with every datagram */
-    uint64_t generation; /* ABORTED, ACK, OFFER: that one; BEAT: the newest that
+    uint64_t generation; /* ABORTED to EXPECT: that one; BEAT: the newest that
                              the sender knows, proposed or decided */
     bool is_etcd_up;     /* as the sender sees it */
     bool is_decided;     /* BEAT: the generation is, as the sender sees it */
@@ -34,14 +36,14 @@ typedef struct rg__beat {
                             all hosts */
     uint64_t since_ns;   /* BEAT: the one before it was sent to the receiver so
                             long ago; 0: this is the first */
-    const char *text;    /* ABORTED, ACK, OFFER: not terminated; PROBE and HERE:
+    const char *text;    /* ABORTED to EXPECT: not terminated; PROBE and HERE:
                   nothing, as long as it must be for a packet of a size */
     size_t text_bytes;   /* borrowed; others: 0 */
 } rg__beat;
 
 #define RG__BEAT_BYTES     (56 + RG__MAC_BYTES)
 #define RG__BEAT_PROBE_MAX 9000  /* packets of any network */
-#define RG__BEAT_TEXT_MAX  32768 /* of an ABORTED, ACK or OFFER */
+#define RG__BEAT_TEXT_MAX  32768 /* of an ABORTED to EXPECT */
 #define RG__BEAT_MAX       (RG__BEAT_BYTES + RG__BEAT_TEXT_MAX)
 
 /* Needs room for RG__BEAT_BYTES and the text; says how much of it is used. */

@@ -4,6 +4,7 @@
 #define RG_AGENT_HOSTS_H
 
 #include "elastic/agent/base/agent_state.h"
+#include "elastic/agent/hosts/beat_wire.h"
 #include "elastic/agent/hosts/delays.h"
 
 /* beat.c. A peer is another agent, by incarnation; it is expected to beat, or
@@ -70,7 +71,8 @@ bool rg__beat_has_answered(const rg__agent *a, uint64_t host,
                            uint64_t since_ns);
 /* To all hosts that take part; as much as a datagram carries. */
 bool rg__beat_can_carry(const char *text);
-void rg__beat_offer(rg__agent *a, uint64_t generation, const char *text);
+void rg__beat_tell(rg__agent *a, rg__beat_type type, uint64_t generation,
+                   const char *text);
 /* This host's ack to the leader. */
 void rg__beat_ack(rg__agent *a, uint64_t leader, uint64_t generation,
                   const char *text);
