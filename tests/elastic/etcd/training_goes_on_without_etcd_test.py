@@ -3,16 +3,16 @@
 Covers: outage.c"""
 import time
 
-from house import Etcd, Job, claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer, until
 
 AWAY_S = 30
 MOST_MS = 5000  # a busy machine takes long, an etcd that is away longer
-TRAIN = ("--steps", 7500, "--step-ms", 5)
 
 
 def test():
     with Etcd() as etcd, \
-            Job(["-n", "2", "--etcd", etcd.url], trainer(*TRAIN)) as job:
+            Job(["-n", "2", "--etcd", etcd.url],
+                trainer(*UNTIL_FINISH, "--step-ms", 20)) as job:
         job.wait_step(50)
         begin = time.monotonic_ns()
         etcd.kill()
@@ -30,7 +30,7 @@ def test():
               f"a step took {max(gaps)} ms while etcd was away")
         job.finish(seconds=90)
         claim(job.generation() == 1, "the outage changed the membership")
-        job.check(fault_free(*TRAIN))
+        job.check(trained=())
 
 
 main(test)
