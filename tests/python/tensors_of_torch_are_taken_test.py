@@ -1,5 +1,6 @@
 """Tensors of torch in host memory are sent and filled, bfloat16 and half
-included; results are tensors. One that needs a gradient is taken by its memory,
+included; results are tensors. Ranks may pass a tensor and another array of its
+shape. One that needs a gradient is taken by its memory,
 as torch.distributed takes it.
 
 Covers: _buffers.py"""
@@ -21,6 +22,10 @@ def work():
             world.allreduce(sent, out=sent)
             assert torch.equal(sent, expected)
             world.broadcast(sent, root=n - 1)
+        # The shape is what counts, not whether torch or Python names it.
+        zeros = memoryview(bytearray(3 * 7 * 8)).cast("d", (3, 7))
+        world.allreduce(torch.zeros(3, 7, dtype=torch.float64)
+                        if me == 0 else zeros)
         model = torch.nn.Linear(4, 2)
         for weights in model.parameters():
             world.broadcast(weights.data)

@@ -62,8 +62,9 @@ def _number_of(what: str, tag: Tag) -> int:
 @functools.lru_cache(maxsize=1024)
 def _number_of_shape(shape: tuple[int, ...]) -> int:
     """The tag if none was given: of arrays of one dimension, whose count
-    says all, none."""
-    return _number_of("an array", ("shape", shape)) if len(shape) > 1 else 0
+    says all, none. A torch.Size is equal to a tuple, and has another repr."""
+    return _number_of("an array", ("shape", tuple(shape))) \
+        if len(shape) > 1 else 0
 
 
 #: The compiled part of the package, or None.
