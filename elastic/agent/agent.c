@@ -394,6 +394,7 @@ const rg__events rg__agent_events = {
     .host_offers = rg__offer_hear,
     .host_expects = rg__expect_hear,
     .offered = follow_offered,
+    .expected = rg__generation_expect,
     .host_aborted = follow_host_aborted,
     .round_over = follow_round_over,
     .host_missed = follow_host_missed,

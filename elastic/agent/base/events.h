@@ -99,6 +99,8 @@ typedef struct rg__events {
     void (*host_told_death)(rg__agent *a, uint64_t host, uint64_t generation,
                             const char *text, size_t bytes);
     void (*offered)(rg__agent *a); /* a proposal, to this host as well */
+    /* What is offered will resume from this commit, if it is decided. */
+    void (*expected)(rg__agent *a, rg__commit_id resume);
     /* A member there certainly died. */
     void (*host_aborted)(rg__agent *a, uint64_t generation);
     void (*round_over)(rg__agent *a);  /* all have had time to look */

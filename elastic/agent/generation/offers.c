@@ -111,7 +111,7 @@ void rg__expect(void *agent_arg)
     snprintf(text, sizeof text, "%" PRIu64 ".%" PRIu64, resume.generation,
              resume.step);
     rg__beat_tell(a, RG__BEAT_EXPECT, a->life.offered, text);
-    rg__generation_expect(a, resume);
+    a->on->expected(a, resume);
 }
 
 /* An agent takes up one offer of a number, and that has one decision. */
@@ -127,7 +127,7 @@ void rg__expect_hear(rg__agent *a, uint64_t host, uint64_t generation,
                      : NULL;
     if (copy != NULL && sscanf(copy, "%" SCNu64 ".%" SCNu64, &resume.generation,
                                &resume.step) == 2)
-        rg__generation_expect(a, resume);
+        a->on->expected(a, resume);
     free(copy);
 }
 
