@@ -112,15 +112,15 @@ static rg_status check_sizes(const rg__launch *l, const rg__settings *s,
                         l->slots, RG__HOST_SLOTS_MAX);
     if (is_only_host && l->max > l->slots && s->max == 0 && s->np == 0)
         return rg__fail(RG_ERR_INVALID,
-                        "--min %d is above --slots %d of this only host; "
-                        "give --slots %d, or --etcd or --etcd-listen so that "
-                        "other hosts can join",
+                        "--min %d is above --slots %d of this host, which is "
+                        "the only one; give --slots %d, or --etcd or "
+                        "--etcd-listen so that other hosts can join",
                         l->min, l->slots, l->min);
     if (is_only_host && l->max > l->slots)
         return rg__fail(
             RG_ERR_INVALID,
-            "the world may have %d workers, but this only host has "
-            "%d slot%s; give --slots %d, or --etcd or --etcd-listen "
+            "the world may have %d workers, but this host, which is the only "
+            "one, has %d slot%s; give --slots %d, or --etcd or --etcd-listen "
             "so that other hosts can join",
             l->max, l->slots, rg__plural(l->slots), l->max);
     return RG_OK;

@@ -220,8 +220,8 @@ static void add_give_up(rg__txn_draft *t, const rg__plan *plan)
                 plan->failed->failed, min);
     else
         add_end(t, RG__EXIT_BELOW_MIN,
-                "there are too few workers (%d, with --min %d) for longer than "
-                "--elastic-timeout; add hosts or lower --min",
+                "there have been too few workers (%d, with --min %d) for "
+                "longer than --elastic-timeout; add hosts or lower --min",
                 plan->alive, min);
 }
 

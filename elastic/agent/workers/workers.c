@@ -344,8 +344,9 @@ static rg__slot *find_slot(rg__agent *a, const rg__hello *m,
     }
     if (m->slot < 0 || m->slot >= a->params->slots)
         snprintf(why, RG__TEXT_MAX,
-                 "host %s has no free slot for process %d; it has %d slots",
-                 a->params->host, m->pid, a->params->slots);
+                 "host %s has no free slot for process %d; it has %d slot%s",
+                 a->params->host, m->pid, a->params->slots,
+                 rg__plural(a->params->slots));
     else if (a->slot[m->slot].w.pid == 0)
         snprintf(why, RG__TEXT_MAX,
                  "slot %d of host %s expects no worker: its process has ended, "

@@ -127,10 +127,9 @@ typedef struct rg_params {
 } rg_params;
 
 /* Connect to the agent, if one started this process, and start the Regroup
- * thread.
- * Without an agent and without a launcher the world is this process alone.
- * Static programs wait here until the world has formed; elastic ones return
- * at once, with no rank yet.
+ * thread. Without an agent and without a launcher the world is this process
+ * alone. Static programs wait here until the world has formed; elastic ones
+ * return at once, with no rank yet.
  *
  * ERR_REFUSED: the agent refused (another version, elastic on one worker and
  * static on another, a slot already taken), or a launcher such as mpirun or
@@ -168,11 +167,10 @@ RG_API rg_status rg_finalize(rg_ctx *ctx);
  *
  * A worker that comes after the first generation has begun, and before the
  * first commit, waits for that commit. When the first generation breaks before
- * that commit, all its workers are killed
- * and started again together, wherever they are: nothing that they had begun
- * counts, and this call forms the first world again. Write a download to
- * another name, and rename it when it is complete. Only a worker that died
- * itself uses up one of --max-restarts.
+ * that commit, all its workers are killed and started again together, wherever
+ * they are: nothing that they had begun counts, and this call forms the first
+ * world again. Write a download to another name, and rename it when it is
+ * complete. Only a worker that died itself uses up one of --max-restarts.
  *
  * A set that is made between this call and rg_run is made collectively; a
  * worker that joins declares the same sets in the same order.
@@ -1150,9 +1148,11 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
  * 0, so a failure before the loop skips it.
  *
  * All that is said of rg_run and of "inside fn" holds here, on the thread of
- * the first call. Leave the loop by rg_next alone: where rg_state_destroy or
- * rg_finalize finds it open, after a break, a return or an exception, this
- * worker leaves the job, as if its thread had ended inside fn. */
+ * the first call; in a function that Regroup calls, such as that of
+ * rg_state_on_reset, this call is ERR_INVALID. Leave the loop by rg_next alone:
+ * where rg_state_destroy or rg_finalize finds it open, after a break, a return
+ * or an exception, this worker leaves the job, as if its thread had ended
+ * inside fn. */
 RG_API int rg_next(rg_state *state, rg_status *st_p);
 
 /* ------------------------------------------------------------ checkpoints

@@ -9,8 +9,9 @@
  *
  * Threads: by the level of MPI_Query_thread.
  *   MULTIPLE    as regroup.h says.
- *   SERIALIZED  operations progress only inside calls of Regroup, and the
- *               program makes one call at a time, of MPI or of Regroup.
+ *   SERIALIZED  operations progress only inside calls of Regroup, but most
+ *               allreduces also inside those of MPI (docs/thread-levels.md);
+ *               the program makes one call at a time, of MPI or of Regroup.
  *   lower       likewise, and only the thread that initialised MPI makes them.
  * None of this binds a world that transport native carries: it calls MPI only
  * in the functions of this header, in rg_init and in rg_finalize.
