@@ -40,10 +40,10 @@ static const rg__command commands[] = {
      "JOB may be left out when only one runs here. While etcd gives no\n"
      "answer the other hosts are shown as they were last seen.\n"
      "\n"
-     "--watch redraws it on a terminal, and else prints it again, a line of\n"
-     "JSON each with --json. It ends with the job, and with the code of this\n"
-     "host's agent (regroup run --help); with 69 if that ended without a\n"
-     "message.\n",
+     "--watch redraws it on a terminal; elsewhere it prints it again and\n"
+     "again, with --json as one line each time. It ends with the job, and\n"
+     "with the code of this host's agent (regroup run --help); with 69 if\n"
+     "that ended without a message.\n",
      rg__cmd_status},
     {"events", "[--json] [--follow] [JOB]",
      "list what has happened to a job that runs here, oldest first",
@@ -58,6 +58,8 @@ static const rg__command commands[] = {
      "  proposed   a generation that was not decided, or not yet\n"
      "  done       the work is done\n"
      "  ended      the job is over\n"
+     "  left       only the host that was asked has left; the job goes on\n"
+     "  earlier    older decisions, no longer kept: WHY says how many\n"
      "\n"
      "--follow ends with the job, and with the code of this host's agent\n"
      "(regroup run --help); with 69 if that ended without a message.\n",

@@ -29,8 +29,8 @@ static const rg__cfg_field cli_table[] = {
      "fewest workers that go on; below it the job waits"},
     {"MAX", NULL, RG__CFG_SIZE_AT(rg__settings, max), "most workers"},
     {"SLOTS", NULL, RG__CFG_SIZE_AT(rg__settings, slots),
-     "workers that this host starts; as many as the world may have, or as "
-     "there are processors"},
+     "workers that this host starts; none: as many as the world may have, or "
+     "as there are processors"},
     {"SPARES", "0", RG__CFG_COUNT_AT(rg__settings, spares),
      "slots beyond --max whose workers are also started and wait in rg_run; "
      "one of them replaces a worker that is lost"},
@@ -57,7 +57,7 @@ static const rg__cfg_field cli_table[] = {
     {"HOSTS", NULL, RG__CFG_TEXT_AT(rg__settings, hosts),
      "hosts on which agents are started, with their slots, as h1:4,h2:4; a "
      "host without a number has --slots, or 1; none: those of the allocation "
-     "of Slurm, PBS or LSF around, if there is one"},
+     "of Slurm, PBS or LSF in which this runs, if it runs in one"},
     {"HOSTFILE", NULL, RG__CFG_TEXT_AT(rg__settings, hostfile),
      "file with such a host on each line, as h1 slots=4 or h1:4"},
     {"HOST_DISCOVERY_SCRIPT", NULL, RG__CFG_TEXT_AT(rg__settings, discovery),
@@ -70,7 +70,7 @@ static const rg__cfg_field cli_table[] = {
      "-o ServerAliveInterval=15",
      RG__CFG_TEXT_AT(rg__settings, rsh),
      "command that is given a host and a command line, and runs it there; in "
-     "an allocation of Slurm, unless it is given, srun --overlap"},
+     "an allocation of Slurm the default is srun --overlap"},
     {"PREFIX", NULL, RG__CFG_TEXT_AT(rg__settings, prefix),
      "directory where Regroup is installed on other hosts, so that its command "
      "is bin/regroup there; none: at the same place as here"},

@@ -212,7 +212,7 @@ static void print_changes(const json_t *status)
     const long long before = rg__document_number(status, "changes_total") -
                              (long long)json_array_size(changes);
     if (before > 0)
-        printf("%10lld earlier ones are not kept\n", before);
+        printf("earlier changes that are not kept: %lld\n", before);
 }
 
 static void print_tables(const json_t *status)

@@ -70,7 +70,8 @@ static void tell_gap(event_log *s, const rg__line *line)
     if (before != NULL)
         n -= rg__total_changes(&before->total);
     char why[64];
-    snprintf(why, sizeof why, "%" PRIu64 " earlier decisions are not kept", n);
+    snprintf(why, sizeof why, "earlier decisions that are not kept: %" PRIu64,
+             n);
     if (n > 0)
         add(s, "earlier", line->prev, 0, why);
 }
