@@ -58,9 +58,7 @@ bool rg__worker_is_done(rg__worker *w)
 static bool is_something_here(const rg__worker *w)
 {
     return w->phase == RG__PHASE_DONE || w->phase == RG__PHASE_ENDED ||
-           (w->phase == RG__PHASE_DECIDED &&
-            (w->decided.generation > w->taken ||
-             w->expected.generation > w->taken));
+           (w->phase == RG__PHASE_DECIDED && w->entered.generation > w->taken);
 }
 
 /* Lock held. */
@@ -79,22 +77,24 @@ static rg_status take_what_is_here(rg__worker *w, rg__decided *decided,
     } else if (w->phase == RG__PHASE_ENDED) {
         st = rg__fail(w->end, "%s", w->end_why);
     } else if (w->phase == RG__PHASE_DECIDED) {
-        *decided = w->decided.generation > w->taken ? w->decided : w->expected;
+        *decided = w->decided.generation == w->entered.generation ? w->decided
+                                                                  : w->expected;
         st = take_up(w);
     }
     return st;
 }
 
-static bool is_unrecorded(const rg__worker *w)
+static bool is_on_record(const rg__worker *w)
 {
-    return w->expected.generation == w->taken &&
-           w->decided.generation != w->taken;
+    return w->decided.generation == w->taken;
 }
 
-/* Lock held. Memory is restored, and fn not entered. */
+/* Lock held. Memory is restored, and fn not entered; the Regroup thread may be
+ * in the next generation by now. */
 static bool is_record_awaited(const rg__worker *w)
 {
-    return w->phase == RG__PHASE_DECIDED && is_unrecorded(w);
+    return w->phase == RG__PHASE_DECIDED && w->entered.generation == w->taken &&
+           !is_on_record(w);
 }
 
 rg_status rg__worker_await_decision(rg_ctx *ctx)
@@ -105,9 +105,9 @@ rg_status rg__worker_await_decision(rg_ctx *ctx)
     while (is_record_awaited(w))
         pthread_cond_wait(&w->changed, &w->lock);
     rg__context_set_computing(ctx, true);
-    const bool is_given_up = is_unrecorded(w);
+    const bool is_recorded = is_on_record(w);
     pthread_mutex_unlock(&w->lock);
-    return !is_given_up
+    return is_recorded
                ? RG_OK
                : rg__fail(RG_ERR_PEER_LOST,
                           "the generation was given up before it was on "

@@ -99,7 +99,6 @@ static rg_status prepare(rg_state *state, const rg__decided *decided,
         st = rg__sets_connect(state->ctx);
     if (st != RG_OK)
         return st;
-    rg__state_note_join(state, decided);
     st = rg__state_sync(state, decided);
     if (st == RG_OK && state->on_reset != NULL)
         st = call(state, state->on_reset, state->reset_arg);
@@ -112,10 +111,10 @@ static rg_status prepare(rg_state *state, const rg__decided *decided,
 static bool make_known(rg__worker *w, const char *why)
 {
     pthread_mutex_lock(&w->lock);
-    const bool is_known = w->phase != RG__PHASE_DECIDED ||
-                          w->broken.generation == w->taken ||
-                          w->leave_agreed == w->taken ||
-                          atomic_load(&w->ctx->page->abort) >= w->taken;
+    const bool is_known =
+        w->phase != RG__PHASE_DECIDED || w->entered.generation != w->taken ||
+        w->broken.generation == w->taken || w->leave_agreed == w->taken ||
+        atomic_load(&w->ctx->page->abort) >= w->taken;
     const uint64_t generation = w->taken;
     pthread_mutex_unlock(&w->lock);
     if (is_known)

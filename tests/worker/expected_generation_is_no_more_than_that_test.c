@@ -1,0 +1,244 @@
+/* A worker restores what its agent expects to be decided, and takes that for no
+ * decision: not when it has missed an earlier one, nor when a later one comes
+ * before its thread has looked. Until the record is there its history and the
+ * functions of the program hear nothing, and what was given up is no fault of
+ * the worker's. The agent is this test, the worker its child; the failpoint
+ * holds the worker's thread up before it looks.
+ *
+ * Covers: door.c thread.c run.c notes.c state.c */
+#include <glob.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "regroup/regroup.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/failpoint.h"
+#include "tests/check.h"
+#include "tests/worker/stand_in.h"
+
+#define PATIENCE_NS (20000 * RG__MS)
+
+/* Generations of which the worker's functions have heard, and what fn found. */
+typedef struct seen {
+    _Atomic uint64_t fn, reset; /* the newest */
+    _Atomic uint64_t step;      /* of memory, in fn */
+    _Atomic uint64_t leaves;    /* fn returns in this generation */
+} seen;
+
+static seen *shared;
+static pid_t worker;
+static uint32_t port;
+
+/* ------------------------------------------------------------- the worker */
+
+static uint64_t counter;
+
+static rg_status reset(rg_state *st, void *ctx)
+{
+    (void)st;
+    atomic_store(&shared->reset, rg_generation(ctx));
+    return RG_OK;
+}
+
+static rg_status wait_to_leave(rg_state *st, void *ctx)
+{
+    const uint64_t generation = rg_generation(ctx);
+    while (counter < 2 && generation == 1) {
+        counter++;
+        CHECK_OK(rg_state_commit(st));
+    }
+    atomic_store(&shared->step, counter);
+    atomic_store(&shared->fn, generation);
+    while (atomic_load(&shared->leaves) < generation)
+        usleep(1000);
+    return RG_ERR_PEER_LOST;
+}
+
+static void work(void)
+{
+    rg_ctx *ctx;
+    rg_state *st;
+    const rg_params params = {.size = sizeof params, .elastic = 1};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    CHECK_OK(rg_init(&params, &ctx));
+    CHECK_OK(rg_state_create(ctx, NULL, &st));
+    CHECK_OK(rg_state_add(st, "counter", &counter, sizeof counter, NULL));
+    CHECK_OK(rg_state_on_reset(st, reset, ctx));
+    CHECK_STATUS(rg_run(st, wait_to_leave, ctx), RG_ERR_JOB_ENDED);
+    rg_state_destroy(st);
+    CHECK_OK(rg_finalize(ctx));
+}
+
+/* -------------------------------------------------------------- the agent */
+
+static void wait_for(_Atomic uint64_t *what, uint64_t value)
+{
+    const uint64_t end = rg__now_ns() + PATIENCE_NS;
+    while (atomic_load(what) < value && rg__now_ns() < end)
+        usleep(1000);
+    CHECK_EQ(atomic_load(what), value);
+}
+
+static void propose(uint64_t generation)
+{
+    stand_in_propose(generation, port);
+    hear(RG__BUILT);
+}
+
+static void break_off(uint64_t generation)
+{
+    atomic_store(&worker_page->abort, generation);
+    ring();
+    CHECK_EQ(((const rg__mark *)hear(RG__LEFT))->generation, generation);
+}
+
+static void decide(uint64_t generation, uint64_t step, bool is_expected)
+{
+    const rg__decided m = {.head = {RG__DECIDED, RG__WIRE_VERSION},
+                           .generation = generation,
+                           .resume = {.generation = 1, .step = step},
+                           .source = -1,
+                           .is_expected = is_expected};
+    tell(&m, sizeof m);
+}
+
+/* The worker has restored, and stands before the wait for the decision. */
+static void await_restored(void)
+{
+    const uint64_t end = rg__now_ns() + PATIENCE_NS;
+    int status = 0;
+    while (waitpid(worker, &status, WUNTRACED | WNOHANG) == 0 &&
+           rg__now_ns() < end)
+        usleep(1000);
+    CHECK(WIFSTOPPED(status));
+    CHECK(kill(worker, SIGCONT) == 0);
+}
+
+static bool history_has(const char *dir, uint64_t generation)
+{
+    char pattern[256], text[32], line[512];
+    bool is_there = false;
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/*.jsonl", dir);
+    snprintf(text, sizeof text, "\"generation\":%llu,",
+             (unsigned long long)generation);
+    CHECK(glob(pattern, 0, NULL, &found) == 0);
+    FILE *file = fopen(found.gl_pathv[0], "r");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL)
+        is_there |= strstr(line, text) != NULL;
+    fclose(file);
+    globfree(&found);
+    return is_there;
+}
+
+static void remove_history(const char *dir)
+{
+    char pattern[256];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/*.jsonl", dir);
+    CHECK(glob(pattern, 0, NULL, &found) == 0);
+    CHECK(unlink(found.gl_pathv[0]) == 0);
+    globfree(&found);
+    CHECK(rmdir(dir) == 0);
+}
+
+/* ------------------------------------------------------------- the claims */
+
+static void begin(void)
+{
+    const rg__register asked = *(const rg__register *)hear(RG__REGISTER);
+    stand_in_register(&asked);
+    port = ((const rg__door *)hear(RG__DOOR))->port;
+    propose(1);
+    stand_in_decide_first(1);
+    wait_for(&shared->fn, 1);
+    CHECK_EQ(atomic_load(&shared->step), 2);
+}
+
+/* Generation 2 has come and gone while fn was in generation 1. */
+static void a_missed_decision_is_not_this_one(const char *dir)
+{
+    break_off(1);
+    propose(2);
+    decide(2, 2, false);
+    break_off(2);
+    propose(3);
+    decide(3, 1, true);
+    atomic_store(&shared->leaves, 1);
+    await_restored();
+    CHECK(!history_has(dir, 3));
+    CHECK_EQ(atomic_load(&shared->reset), 1);
+    decide(3, 1, false);
+    wait_for(&shared->fn, 3);
+    CHECK_EQ(atomic_load(&shared->step), 1);
+    CHECK(history_has(dir, 3));
+}
+
+/* Generation `given_up` is expected, and the next one is there before the
+ * worker's thread looks. */
+static void a_later_one_is_not_this_one(uint64_t given_up, bool is_expected)
+{
+    break_off(given_up - 1);
+    propose(given_up);
+    decide(given_up, 1, true);
+    atomic_store(&shared->leaves, given_up - 1);
+    await_restored();
+    stand_in_propose(given_up + 1, port);
+    CHECK_EQ(((const rg__mark *)hear(RG__LEFT))->generation, given_up);
+    hear(RG__BUILT);
+    decide(given_up + 1, 1, is_expected);
+    if (is_expected) {
+        await_restored();
+        CHECK_EQ(atomic_load(&shared->reset), given_up - 1);
+        decide(given_up + 1, 1, false);
+    }
+    wait_for(&shared->fn, given_up + 1);
+}
+
+static void end(void)
+{
+    const rg__text m = {.head = {RG__ENDED, RG__WIRE_VERSION},
+                        .text = "the test is over"};
+    int status = -1;
+    break_off(7);
+    tell(&m, sizeof m);
+    atomic_store(&shared->leaves, UINT64_MAX);
+    hear(RG__FINALIZE); /* and no BROKEN before it */
+    CHECK(waitpid(worker, &status, 0) == worker);
+    CHECK_EQ(status, 0);
+}
+
+int main(void)
+{
+    char dir[] = "/tmp/rg-expected-XXXXXX";
+#ifndef RG_FAILPOINTS
+    SKIP("this build has no failpoints");
+#endif
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(shared != MAP_FAILED);
+    CHECK(mkdtemp(dir) != NULL);
+    setenv("REGROUP_FAILPOINT",
+           "restored:gen3:stop,restored:gen4:stop,restored:gen4:sleep500,"
+           "restored:gen6:stop,restored:gen6:sleep500,restored:gen7:stop",
+           1);
+    stand_in_listen();
+    worker = fork();
+    if (worker == 0) {
+        work();
+        exit(0);
+    }
+    stand_in_meet(dir);
+    begin();
+    a_missed_decision_is_not_this_one(dir);
+    a_later_one_is_not_this_one(4, false);
+    a_later_one_is_not_this_one(6, true);
+    CHECK(!history_has(dir, 2) && history_has(dir, 7));
+    end();
+    remove_history(dir);
+    return 0;
+}
