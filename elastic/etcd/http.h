@@ -58,7 +58,7 @@ void rg__http_destroy(rg__http *http);
 
 /* Start; texts are copied, fns and arg borrowed until done or cancel. socket: a
  * unix socket that is the way to url's host; NULL: none. token NULL: none;
- * timeout_ms 0: the answer may take forever, connecting not. */
+ * timeout_ms 0: the answer may take forever, connecting only over TLS. */
 rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
                         const char *body, const char *token, int timeout_ms,
                         const rg__http_fns *fns, void *arg,

@@ -14,7 +14,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 
-#define BATCH 32
+#define BATCH 512 /* more than an agent has ready at once */
 
 typedef struct source {
     struct source *next;
