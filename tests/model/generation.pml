@@ -1405,23 +1405,6 @@ inline forget_memory(w)
 #endif
 }
 
-inline leave(w)
-{
-    printf("worker %d leaves g%d\n", w, gen[w]);
-#ifdef MUT_EARLY_REUSE
-    if
-    :: state[w] == AGREE ->
-        local_rank(w, hostof(w));
-        piece[at(hostof(w), slot[w], i)] = 0
-    :: else
-    fi;
-#endif
-    state[w] = LEFT;
-    forget_expected(w);
-    step[w] = 0;
-    slot[w] = 0
-}
-
 /* The worker does not enter the generation: that waits for the decision. */
 #if OFFERS
 #define can_expect(w, h)                                                      \
@@ -1457,6 +1440,23 @@ inline forget_expected(w)
 #define forget_expected(w)  forget_memory(w)
 #define resume(w, h, id)    restore(w, h, id)
 #endif
+
+inline leave(w)
+{
+    printf("worker %d leaves g%d\n", w, gen[w]);
+#ifdef MUT_EARLY_REUSE
+    if
+    :: state[w] == AGREE ->
+        local_rank(w, hostof(w));
+        piece[at(hostof(w), slot[w], i)] = 0
+    :: else
+    fi;
+#endif
+    state[w] = LEFT;
+    forget_expected(w);
+    step[w] = 0;
+    slot[w] = 0
+}
 
 #if CLEAN && !defined(MUT_STAYS_CLEAN)
 #define not_clean(w) clean[w] = 0
