@@ -20,7 +20,7 @@ def test():
         run = subprocess.run(
             [os.path.join(SOURCE, "ci", "gpu"), "--stand-in", "--out", folder,
              "own"], env=dict(os.environ, REGROUP_BUILD=BUILD), text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     print(run.stdout)
     claim(run.returncode == 0, f"it ended with {run.returncode}")
     rows = [(float(is_), float(goal)) for is_, goal in ROW.findall(run.stdout)]

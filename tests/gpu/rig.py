@@ -467,7 +467,7 @@ PARTS = {"questions": (questions, 240), "kinds": (kinds, 60),
          "beginnings": (beginnings, 60), "scales": (scales, 60),
          "examples": (examples, 60), "tensors": (tensors, 240),
          "leftovers": (leftovers, 120), "gone": (gone, 100),
-         "own": (own, 30), "costs": (costs, 60), "commits": (commits, 90)}
+         "own": (own, 60), "costs": (costs, 60), "commits": (commits, 90)}
 
 
 def run(table, name, limit, out):
