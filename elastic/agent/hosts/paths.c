@@ -316,7 +316,8 @@ struct rg__paths {
     int hosts, now;
     unsigned failures;
     uint64_t begin_ns;
-    bool is_under_way, has_asked, is_proved, was_inside;
+    bool is_under_way, has_asked, is_proved;
+    bool is_judged_proved; /* as the record of this host says, or will say */
 };
 
 static bool is_of_world(const rg__agent *a, uint64_t host)
@@ -343,12 +344,21 @@ static void stop(rg__paths *p)
     p->c = NULL;
 }
 
-static void set_proved(rg__paths *p, bool is_proved)
+/* The record says whether they are proved, and they are as well while this host
+ * is in the world: whatever changes that, the record follows. */
+static void judge(rg__paths *p)
 {
-    const bool is_news = p->is_proved != is_proved;
-    p->is_proved = is_proved;
+    const bool are_proved = rg__paths_are_proved(p->a);
+    const bool is_news = p->is_judged_proved != are_proved;
+    p->is_judged_proved = are_proved;
     if (is_news)
         p->a->on->paths_judged(p->a);
+}
+
+static void set_proved(rg__paths *p, bool is_proved)
+{
+    p->is_proved = is_proved;
+    judge(p);
 }
 
 static void say_wait(rg__paths *p, const char *name, const char *why)
@@ -535,17 +545,14 @@ static void begin(void *arg)
 void rg__paths_follow(rg__agent *a)
 {
     rg__paths *p = a->paths;
-    const bool was_inside = p->was_inside;
-    p->was_inside = is_inside(a);
-    if (p->was_inside) {
+    if (is_inside(a)) {
         stop(p);
-        p->is_proved = false;
+        set_proved(p, false);
         rg__wait_end(a, RG__WAIT_PATHS, 0);
         rg__timer_stop(p->timer);
         return;
     }
-    if (was_inside) /* its record says still that it is at the door */
-        a->on->paths_judged(a);
+    judge(p);
     if (!p->is_proved && !rg__timer_is_set(p->timer))
         begin(p);
 }
