@@ -65,7 +65,9 @@ static void yield_or_sleep(rg_req *req, uint64_t left)
     rg__watchdog_look(req->engine);
 }
 
-#define UNTIMED_ROUNDS 16 /* so short a wait is not worth a clock */
+#define UNTIMED_ROUNDS                                                         \
+    16 /* so short a wait is not worth a clock, unless
+                              others want the processor */
 
 typedef struct wait_note {
     uint64_t began_ns, range; /* 0: the wait was short */
@@ -104,7 +106,8 @@ static void help(rg_req *req, uint64_t deadline, wait_note *wait)
         }
         const bool moved = rg__engine_help(e);
         const uint64_t left = left_until(deadline);
-        if (++rounds == UNTIMED_ROUNDS)
+        if (wait->began_ns == 0 &&
+            (++rounds == UNTIMED_ROUNDS || rg__is_crowded(policy_of(e))))
             *wait = (wait_note){rg__now_ns(), rg__nvtx_begin("wait", "")};
         if (left == 0) { /* perhaps no other thread looks */
             rg__watchdog_look(e);

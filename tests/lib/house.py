@@ -102,15 +102,19 @@ class Process(subprocess.Popen):
         return super().communicate(input, timeout and timeout * PATIENCE)
 
 
-def child_of(parent, name):
-    """Its first living child that is this program; None while there is none."""
+def children(parent):
+    """Its living children; none if it has ended."""
     with contextlib.suppress(OSError):
         with open(f"/proc/{parent}/task/{parent}/children",
-                  encoding="ascii") as children:
-            for pid in map(int, children.read().split()):
-                if program_of(pid) == name:
-                    return pid
-    return None
+                  encoding="ascii") as file:
+            return [int(pid) for pid in file.read().split()]
+    return []
+
+
+def child_of(parent, name):
+    """Its first living child that is this program; None while there is none."""
+    return next((pid for pid in children(parent) if program_of(pid) == name),
+                None)
 
 
 def agent_of(supervisor):

@@ -10,6 +10,7 @@
 #include "elastic/agent/timeline/timeline_parts.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@
 #define EVENT_MAX  512
 #define BRIEF_NS   10000 /* what takes less is not worth an event of its own */
 #define SETS_NAMED 64
-#define PROGRAM    0 /* the thread of that name; set i is i + 1 */
+#define WRITER_MS  100 /* it takes one, unless the disk is stuck */
+#define PROGRAM    0   /* the thread of that name; set i is i + 1 */
 
 #define OPENING_MAX 256
 
@@ -598,6 +600,14 @@ rg_status rg__timeline_open(rg__agent *a)
     return goes_on ? RG_OK : st;
 }
 
+/* The writer hangs up when it has written all. */
+static void await_writer(const rg__timeline *t)
+{
+    struct pollfd end = {.fd = t->sock};
+    if (shutdown(t->sock, SHUT_WR) == 0)
+        poll(&end, 1, WRITER_MS);
+}
+
 rg_status rg__timeline_stop(rg__agent *a, uint64_t *events_p,
                             uint64_t *dropped_p)
 {
@@ -618,6 +628,7 @@ rg_status rg__timeline_stop(rg__agent *a, uint64_t *events_p,
     flush(t);
     *events_p = t->events;
     *dropped_p = t->dropped;
+    await_writer(t);
     drop(a);
     return RG_OK;
 }

@@ -7,8 +7,9 @@ Covers: timeline.c timeline_writer.c timeline_cmd.c timeline_ask.c"""
 import json
 import os
 import signal
+import time
 
-from house import UNTIL_FINISH, Job, claim, trainer, until
+from house import UNTIL_FINISH, Job, children, claim, trainer, until
 
 
 def read(job, name):
@@ -25,6 +26,21 @@ def read_beside(job, name):
         except json.JSONDecodeError:
             return None
     return until(whole, 10, f"{name} is whole")
+
+
+def stop_waits_for_the_writer(job):
+    """But not for long, where that is held up."""
+    before = set(children(job.agent()))
+    claim(job.run("timeline", "start", f"{job.folder}/w.json",
+                  "test").returncode == 0, "start")
+    writer, = set(children(job.agent())) - before
+    os.kill(writer, signal.SIGSTOP)
+    began = time.monotonic()
+    claim(job.run("timeline", "stop", "test").returncode == 0, "stop")
+    claim(time.monotonic() - began >= 0.1, "it was not waited for")
+    os.kill(writer, signal.SIGCONT)
+    until(lambda: "end of the timeline" in names(read_beside(job, "w.json"),
+                                                 "i"), 20, "its end")
 
 
 def names(events, phase="X"):
@@ -115,6 +131,7 @@ with Job(["-n", "2", "--timeline", "t.json"], trainer(*UNTIL_FINISH)) as job:
     claim(shown.returncode == 0 and "/?.json" in shown.stdout, str(shown))
     claim(job.run("timeline", "stop", "test").returncode == 0, "stop")
     claim("end of the timeline" in names(read(job, odd), "i"), "odd name")
+    stop_waits_for_the_writer(job)
     path = os.path.join(job.folder, "second.json")
     claim(job.run("timeline", "start", path, "test").returncode == 0, "start")
     until(lambda: "commit" in names(read_beside(job, "second.json")), 20,
