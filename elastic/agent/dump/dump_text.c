@@ -25,69 +25,70 @@ static const char *text(const json_t *j, const char *key)
 
 /* ------------------------------------------------------------ sets of ranks */
 
-/* A set as one rank has it; rank: in the world. */
+/* A set as one worker has it; rank: in the world. */
 typedef struct view {
-    const json_t *set; /* NULL: it has started nothing there */
-    long long rank, started, ended;
+    const json_t *worker, *set; /* NULL: it has started nothing there */
+    const char *members;
+    long long generation, id, rank, started, ended;
 } view;
 
 typedef struct compared {
-    const json_t *first; /* a set of that name and members */
-    long long generation;
     view *item;
     size_t n;
 } compared;
 
-static bool is_same_set(const json_t *a, const json_t *b)
+static void add_view(compared *all, const json_t *worker, const json_t *set)
 {
-    return number(a, "id") == number(b, "id") &&
-           strcmp(text(a, "members"), text(b, "members")) == 0;
-}
-
-static const json_t *find_set(const json_t *worker, const json_t *like)
-{
-    size_t i;
-    const json_t *set;
-    json_array_foreach(json_object_get(worker, "sets"), i,
-                       set) if (is_same_set(set, like)) return set;
-    return NULL;
+    view *one = rg__grow(&all->item, all->n, sizeof *one);
+    if (one == NULL)
+        return;
+    all->n++;
+    *one = (view){worker,
+                  set,
+                  text(set, "members"),
+                  number(worker, "generation"),
+                  number(set, "id"),
+                  number(worker, "rank"),
+                  number(set, "started"),
+                  number(set, "ended")};
 }
 
 /* All members of the world are known; of other sets those that have used it. */
-static bool is_member(const json_t *set, const json_t *like)
+static void add_views(compared *all, const json_t *worker)
 {
-    return set != NULL || number(like, "id") == 0;
-}
-
-static void add_view(compared *c, const json_t *worker)
-{
-    const json_t *set = find_set(worker, c->first);
-    if (number(worker, "generation") != c->generation ||
-        number(worker, "rank") < 0 || !is_member(set, c->first))
+    size_t i;
+    bool has_world = false;
+    const json_t *set;
+    if (number(worker, "rank") < 0)
         return;
-    view *one = rg__grow(&c->item, c->n, sizeof *one);
-    if (one == NULL)
-        return;
-    c->n++;
-    *one = (view){set, number(worker, "rank"),
-                  set != NULL ? number(set, "started") : 0,
-                  set != NULL ? number(set, "ended") : 0};
+    json_array_foreach(json_object_get(worker, "sets"), i, set)
+    {
+        add_view(all, worker, set);
+        has_world |= number(set, "id") == 0;
+    }
+    if (!has_world)
+        add_view(all, worker, NULL);
 }
 
-static int by_rank(const void *a, const void *b)
+static int compare(long long a, long long b)
 {
-    const long long x = ((const view *)a)->rank, y = ((const view *)b)->rank;
-    return (x > y) - (x < y);
+    return (a > b) - (a < b);
 }
 
-static void each_worker(const json_t *document, compared *c,
-                        void (*fn)(compared *c, const json_t *worker))
+static int by_set(const view *a, const view *b)
 {
-    size_t h, w;
-    const json_t *host, *worker;
-    json_array_foreach(json_object_get(document, "hosts"), h, host)
-        json_array_foreach(json_object_get(host, "workers"), w, worker)
-            fn(c, worker);
+    const int of = compare(a->generation, b->generation);
+    const int id = of != 0 ? of : compare(a->id, b->id);
+    return id != 0 || a->id == 0 ? id : strcmp(a->members, b->members);
+}
+
+/* Of a set, those of a worker follow each other. */
+static int by_set_and_rank(const void *a_arg, const void *b_arg)
+{
+    const view *a = a_arg, *b = b_arg;
+    const int set = by_set(a, b);
+    const int rank = set != 0 ? set : compare(a->rank, b->rank);
+    return rank != 0 ? rank : (a->worker > b->worker) - (a->worker < b->worker);
 }
 
 /* ------------------------------------------------------------- differences */
@@ -157,6 +158,14 @@ static void add_rank(char *list, size_t room, long long rank, int *n)
     (*n)++;
 }
 
+static const char *name_of(const compared *c)
+{
+    size_t i = 0;
+    while (i + 1 < c->n && c->item[i].set == NULL)
+        i++;
+    return text(c->item[i].set, "name");
+}
+
 __attribute__((format(printf, 4, 5))) static void
 say(json_t *all, const compared *c, long long at, const char *format, ...)
 {
@@ -165,11 +174,10 @@ say(json_t *all, const compared *c, long long at, const char *format, ...)
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
-    json_array_append_new(all,
-                          json_pack("{s:I,s:s,s:I,s:s}", "id",
-                                    (json_int_t)number(c->first, "id"), "set",
-                                    text(c->first, "name"), "number",
-                                    (json_int_t)at, "text", sentence));
+    json_array_append_new(all, json_pack("{s:I,s:s,s:I,s:s}", "id",
+                                         (json_int_t)c->item->id, "set",
+                                         name_of(c), "number", (json_int_t)at,
+                                         "text", sentence));
 }
 
 /* The first operation that some have started and others have not. */
@@ -247,47 +255,38 @@ static void find_running(const compared *c, json_t *all)
         ended + 1, words, n > 1 ? "s" : "", ranks);
 }
 
-static bool was_compared(const json_t *seen, const json_t *set,
-                         long long generation)
+/* The views of the first set; those of a worker that come again are dropped.
+ * Returns how many there were. */
+static size_t compare_first(compared left, json_t *all)
 {
-    size_t i;
-    const json_t *one;
-    json_array_foreach(seen, i, one) if (is_same_set(one, set) &&
-                                         number(one, "generation") ==
-                                             generation) return true;
-    return false;
-}
-
-static void compare_set(const json_t *document, const json_t *worker,
-                        const json_t *set, json_t *seen, json_t *all)
-{
-    compared c = {.first = set, .generation = number(worker, "generation")};
-    if (was_compared(seen, set, c.generation))
-        return;
-    json_array_append_new(
-        seen, json_pack("{s:I,s:s,s:I}", "id", (json_int_t)number(set, "id"),
-                        "members", text(set, "members"), "generation",
-                        (json_int_t)c.generation));
-    each_worker(document, &c, add_view);
-    if (c.n > 1) {
-        qsort(c.item, c.n, sizeof *c.item, by_rank);
+    size_t n = 0, of = 0;
+    for (; n < left.n && by_set(&left.item[n], left.item) == 0; n++)
+        if (n == 0 || left.item[n].worker != left.item[of - 1].worker)
+            left.item[of++] = left.item[n];
+    const compared c = {left.item, of};
+    if (of > 1) {
         find_missing(&c, all);
         find_mismatch(&c, all);
         find_running(&c, all);
     }
-    free(c.item);
+    return n;
 }
 
+/* Sorted, since there may be thousands of sets. */
 void rg__dump_compare(json_t *document)
 {
-    size_t h, w, s;
-    const json_t *host, *worker, *set;
-    json_t *all = json_array(), *seen = json_array();
+    size_t h, w;
+    compared views = {0};
+    const json_t *host, *worker;
+    json_t *all = json_array();
     json_array_foreach(json_object_get(document, "hosts"), h, host)
         json_array_foreach(json_object_get(host, "workers"), w, worker)
-            json_array_foreach(json_object_get(worker, "sets"), s, set)
-                compare_set(document, worker, set, seen, all);
-    json_decref(seen);
+            add_views(&views, worker);
+    if (views.n > 0)
+        qsort(views.item, views.n, sizeof *views.item, by_set_and_rank);
+    for (size_t at = 0; at < views.n;)
+        at += compare_first((compared){views.item + at, views.n - at}, all);
+    free(views.item);
     json_object_set_new(document, "differences", all);
 }
 
