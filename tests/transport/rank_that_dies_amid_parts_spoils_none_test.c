@@ -3,8 +3,10 @@
  * which it has written: no other rank gets OK with wrong data, not all get OK
  * if some need its data, and what has not ended when the generation is aborted
  * ends with PEER_LOST. In the next generation the same operation is right.
+ * Small parts of lone members travel with the descriptors: a rank dies in each
+ * of their rounds.
  *
- * Covers: pairs.c scatter.c schedule.c inter.c */
+ * Covers: pairs.c scatter.c schedule.c inter.c exchange.c */
 #include <sched.h>
 #include <unistd.h>
 
@@ -15,8 +17,9 @@
 
 #define BOUND_NS (20000 * RG__MS) /* of a hang, on a busy machine */
 #define AMID     ((uint64_t)100 << 10)
-enum { IS_GONE, NOT_OK };  /* words of the world */
-#ifdef __SANITIZE_THREAD__ /* each kind in two of the worlds */
+#define HALVED   ((uint64_t)500) /* elements; 16 KB in each round of three */
+enum { IS_GONE, NOT_OK, HAS_SENT_ALL }; /* words of the world */
+#ifdef __SANITIZE_THREAD__              /* each kind in two of the worlds */
 #define FIRST_OF(kind) ((kind) / 2 % 2)
 #define EVERY          2
 #else
@@ -27,7 +30,8 @@ enum { IS_GONE, NOT_OK };  /* words of the world */
 typedef struct scene {
     parts_kind kind;
     int victim;
-    bool dies; /* else it stands still */
+    bool dies;     /* else it stands still */
+    uint64_t even; /* elements of equal parts; 0: large */
     uint64_t written;
 } scene;
 
@@ -51,6 +55,14 @@ static void go_on_until(rg__engine *e, uint64_t bytes)
         sched_yield();
 }
 
+/* Does no other rank wait for it any more? */
+static bool has_sent_all(const rg__engine *e)
+{
+    const rg__native *c = (const rg__native *)e->world->comm;
+    const rg__exchange *x = &c->inter->exchange;
+    return x->round + x->has_sent >= x->rounds;
+}
+
 static void be_victim(world *w, const scene *s, const parts *p)
 {
     rg__engine *e = w->ctx->engine;
@@ -59,6 +71,8 @@ static void be_victim(world *w, const scene *s, const parts *p)
     rg__engine_lock(e);
     world_meet(w); /* the others start, and only this thread goes on here */
     go_on_until(e, written((rg__native *)e->world->comm) + s->written);
+    if (s->even > 0 && has_sent_all(e))
+        atomic_store(world_word(w, HAS_SENT_ALL), 1);
     atomic_store(world_word(w, IS_GONE), 1);
     if (s->dies)
         _exit(0);
@@ -115,7 +129,8 @@ static void go_on(world *w, const scene *s, parts *p)
     }
     rg_req *req = NULL;
     world_meet_some(w, 1, n);
-    CHECK(!is_needed(w, s, p) || atomic_load(world_word(w, NOT_OK)) > 0);
+    CHECK(!is_needed(w, s, p) || atomic_load(world_word(w, NOT_OK)) > 0 ||
+          atomic_load(world_word(w, HAS_SENT_ALL)) > 0);
     p->n = n;
     world_enter(w, 2, rest, n);
     CHECK_OK(rg__sets_sync(w->ctx));
@@ -129,6 +144,8 @@ static void play(world *w, void *arg)
 {
     const scene *s = arg;
     parts p = parts_create(w);
+    if (s->even > 0)
+        p.even = s->even;
     parts_fill(&p, s->kind);
     if (w->index == s->victim)
         be_victim(w, s, &p);
@@ -136,6 +153,17 @@ static void play(world *w, void *arg)
         be_beside(w, s, &p);
     go_on(w, s, &p);
     parts_destroy(&p);
+}
+
+static void halved(void)
+{
+    static const parts_kind kinds[] = {SCATTER, ALLTOALL, REDUCE_SCATTER};
+    for (int k = 0; k < 3; k++)
+        for (int round = 0; round < 3; round++) {
+            scene s = {kinds[k], round == 1 ? 2 : 7, (k + round) % 3 != 2,
+                       HALVED, 1 + 16200 * (uint64_t)round};
+            world_on("01234567", play, &s);
+        }
 }
 
 int main(void)
@@ -147,9 +175,10 @@ int main(void)
     } worlds[] = {{"01122", 0}, {"00112", 2}, {"00112", 4}, {"00121", 4}};
     for (int k = 0; k < KINDS; k++)
         for (int i = FIRST_OF(k); i < 4; i += EVERY) {
-            scene s = {(parts_kind)k, worlds[i].victim, (i + k) % 4 != 3,
+            scene s = {(parts_kind)k, worlds[i].victim, (i + k) % 4 != 3, 0,
                        (i + k) % 2 == 0 ? AMID : 1};
             world_on(worlds[i].hosts, play, &s);
         }
+    halved();
     return 0;
 }

@@ -131,7 +131,7 @@ static rg__block block_at(const rg__exchange *e, int i)
 }
 
 /* Put a block with `bytes` of its data, from `skip` on; `to` may be where it
- * is. Returns its bytes. */
+ * is, or before. Returns its bytes. */
 static size_t put(char *to, const rg__block *b, uint32_t skip, uint32_t bytes)
 {
     rg__block_head head = b->head;
@@ -146,31 +146,35 @@ static size_t put(char *to, const rg__block *b, uint32_t skip, uint32_t bytes)
     return all;
 }
 
-/* Keep so many bytes of a block's data. */
-static void keep(rg__exchange *e, int i, uint32_t skip, uint32_t bytes)
+static void cut_data(rg__exchange *e, int i)
 {
     const rg__block b = block_at(e, i);
     char *at = e->store.at + e->begin[i];
     const size_t after = e->begin[i] + b.bytes;
-    const size_t all = put(at, &b, skip, bytes);
+    const size_t all = put(at, &b, 0, 0);
     memmove(at + all, e->store.at + after, e->stored - after);
     for (int later = i + 1; later < e->blocks; later++)
         e->begin[later] -= b.bytes - all;
     e->stored -= b.bytes - all;
 }
 
-/* Returns how many bytes are for the partner; 0: there is no memory. */
+/* Each block moves once, since there may be a thousand. Returns how many bytes
+ * are for the partner; 0: there is no memory. */
 static size_t halve(rg__native *c)
 {
     rg__exchange *e = &c->inter->exchange;
     const bool is_upper = (c->inter->topology.host >> e->round & 1) != 0;
-    size_t bytes = 0;
-    for (int i = 0; make_room(&e->halved, e->stored) && i < e->blocks; i++) {
+    size_t bytes = 0, kept = 0;
+    if (!make_room(&e->halved, e->stored))
+        return 0;
+    for (int i = 0; i < e->blocks; i++) {
         const rg__block b = block_at(e, i);
         const uint32_t half = b.head.data_bytes / 2;
         bytes += put(e->halved.at + bytes, &b, is_upper ? 0 : half, half);
-        keep(e, i, is_upper ? half : 0, half);
+        e->begin[i] = kept;
+        kept += put(e->store.at + kept, &b, is_upper ? half : 0, half);
     }
+    e->stored = kept;
     return bytes;
 }
 
@@ -285,12 +289,12 @@ static void add_partners(rg__native *c)
     const bool is_lower = (c->inter->topology.host & d) == 0;
     char *sum = e->store.at + (mine.data - e->store.at);
     if (mine.head.data_bytes != theirs.head.data_bytes)
-        keep(e, 0, 0, 0);
+        cut_data(e, 0);
     else
         rg__reduce(o->type, o->op, sum, is_lower ? sum : theirs.data,
                    is_lower ? theirs.data : sum,
                    mine.head.data_bytes / rg_type_size(o->type));
-    keep(e, d, 0, 0);
+    cut_data(e, d);
 }
 
 bool rg__exchange_adds(const rg__native *c)
