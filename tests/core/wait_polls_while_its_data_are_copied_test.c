@@ -1,8 +1,9 @@
 /* A thread that waits for much data looks again and again, for as long as
  * copying them may take, and then sleeps, in however many waits; one that waits
  * for little, or while others want the processor, soon sleeps. Before it sleeps
- * it arms the transport of this test, which then ends the operation. However few
- * looks it took, the time of a wait in which others had the processor counts.
+ * it arms the transport of this test, which then ends the operation. The time
+ * of a wait in which others had the processor counts, however few looks it
+ * took.
  *
  * Covers: core/request.c */
 

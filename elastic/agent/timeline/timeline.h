@@ -16,9 +16,9 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on);
 /* --timeline, if it is given. An error only where the job begins. */
 rg_status rg__timeline_open(rg__agent *a);
 
-/* Write what there is and end it; *events_p are in the file (a tenth of a second
- * later, where the disk is stuck), and *dropped_p found no room. ERR_INVALID:
- * there is none. */
+/* Write what there is and end it; *events_p are in the file, or will be where
+ * the disk is stuck for a tenth of a second, and *dropped_p found no room.
+ * ERR_INVALID: there is none. */
 rg_status rg__timeline_stop(rg__agent *a, uint64_t *events_p,
                             uint64_t *dropped_p);
 
