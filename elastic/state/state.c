@@ -821,7 +821,6 @@ rg_status rg__state_sync(rg_state *state, const rg__decided *decided)
         st = await_decision(state);
     if (st != RG_OK)
         return st;
-    rg__state_note_join(state, decided);
     if (has_resume && !is_here)
         rg__state_note(state, "restore", decided->resume.step, true);
     state->last = decided->resume;

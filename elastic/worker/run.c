@@ -99,6 +99,7 @@ static rg_status prepare(rg_state *state, const rg__decided *decided,
         st = rg__sets_connect(state->ctx);
     if (st != RG_OK)
         return st;
+    rg__state_note_join(state, decided);
     st = rg__state_sync(state, decided);
     if (st == RG_OK && state->on_reset != NULL)
         st = call(state, state->on_reset, state->reset_arg);

@@ -109,6 +109,7 @@ static rg_status resume(rg_state *state)
         st = rg__sets_connect(state->ctx);
     if (st != RG_OK)
         return st;
+    rg__state_note_join(state, &decided);
     st = rg__state_sync(state, &decided);
     if (st == RG_OK)
         state->ctx->worker->begun_step = state->step;

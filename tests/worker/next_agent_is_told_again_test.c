@@ -90,7 +90,7 @@ int main(void)
         work();
         exit(0);
     }
-    stand_in_meet("");
+    stand_in_meet();
     a_registration_is_asked_again();
     stand_in_propose(GENERATION, ((const rg__door *)hear(RG__DOOR))->port);
     hear(RG__BUILT);

@@ -17,7 +17,7 @@ const void *hear(rg__wire_type type);
 
 /* Before the worker is made, which connects in rg_init. */
 void stand_in_listen(void);
-void stand_in_meet(const char *history); /* a directory, or "" */
+void stand_in_meet(void);
 void stand_in_register(const rg__register *asked);
 /* A world of one, with the port of DOOR. */
 void stand_in_propose(uint64_t generation, uint32_t port);
