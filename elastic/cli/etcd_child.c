@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -361,6 +362,13 @@ static rg__etcd_child_lack find_lack(const char *tail, const char *said)
                                    : RG__ETCD_CHILD_LACKS_NOTHING;
 }
 
+/* Then nothing of what it says reaches its log. */
+static bool is_full(const char *dir)
+{
+    struct statvfs at;
+    return statvfs(dir, &at) == 0 && at.f_bavail == 0;
+}
+
 rg__etcd_child_lack rg__etcd_child_said(const char *dir,
                                         char said[RG__ETCD_SAID])
 {
@@ -379,5 +387,7 @@ rg__etcd_child_lack rg__etcd_child_said(const char *dir,
         tail != NULL ? find_lack(tail, has_crashed ? said : "")
                      : RG__ETCD_CHILD_LACKS_NOTHING;
     free(tail);
-    return lack;
+    return lack == RG__ETCD_CHILD_LACKS_NOTHING && line == NULL && is_full(dir)
+               ? RG__ETCD_CHILD_LACKS_DISK
+               : lack;
 }

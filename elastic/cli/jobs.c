@@ -120,12 +120,19 @@ rg_status rg__jobs_list(const char *base, rg__job_record **records_p,
     return RG_OK;
 }
 
-static rg_status fail_none(const char *job, const rg__job_record *records,
-                           size_t n)
+static rg_status fail_none(const char *base, const char *job,
+                           const rg__job_record *records, size_t n)
 {
     const char *names[JOBS_MAX];
+    char *events = NULL;
     if (job == NULL)
         return rg__fail(RG_ERR_INVALID, "no job runs here");
+    if (rg__is_name(job) && rg__rundir_event_log(base, job, &events) == RG_OK) {
+        free(events);
+        return rg__fail(RG_ERR_INVALID,
+                        "job %s has ended here; `regroup events %s` says how",
+                        job, job);
+    }
     for (size_t i = 0; i < n; i++)
         names[i] = records[i].job;
     const char *nearest = rg__nearest(job, names, n);
@@ -165,7 +172,7 @@ rg_status rg__jobs_find(const char *base, const char *job,
     else if (n > 1 && job == NULL)
         st = fail_several(records, n);
     else
-        st = fail_none(job, records, n);
+        st = fail_none(base, job, records, n);
     free(records);
     return st;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -229,11 +230,17 @@ static bool make_dirs(const char *path)
 static rg_status make_dir(const char *flag, const char *setting, size_t most,
                           char path[PATH_MAX])
 {
+    struct stat at;
     path[0] = '\0';
     if (setting == NULL)
         return RG_OK;
-    if (!make_dirs(setting) || realpath(setting, path) == NULL ||
-        access(path, W_OK | X_OK) != 0)
+    bool ok = make_dirs(setting) && realpath(setting, path) != NULL &&
+              stat(path, &at) == 0;
+    if (ok && !S_ISDIR(at.st_mode)) {
+        errno = ENOTDIR;
+        ok = false;
+    }
+    if (!ok || access(path, W_OK | X_OK) != 0)
         return rg__fail(RG_ERR_INVALID,
                         "the directory %s can't be used: %s (%s)", setting,
                         strerror(errno), flag);

@@ -83,7 +83,9 @@ static bool has_label(const char *line, const char *host)
 static void note_said(channel *c, const char *line)
 {
     char *said = c->params->note->said;
-    snprintf(said, RG__CHANNEL_SAID, "%.*s", RG__CHANNEL_SAID - 1, line);
+    size_t n = strlen(line);
+    n -= n > 0 && line[n - 1] == '\r'; /* ssh ends its lines so */
+    snprintf(said, RG__CHANNEL_SAID, "%.*s", (int)n, line);
     for (; *said != '\0'; said++)
         if ((unsigned char)*said < ' ' || (unsigned char)*said > '~')
             *said = '?';

@@ -464,12 +464,13 @@ static void name_missed(rg__launcher *l, const host *missed, int n)
     if (n > 1)
         snprintf(more, sizeof more, " and %d more", n - 1);
     snprintf(l->why, sizeof l->why,
-             "host %s (%.150s)%s can't be reached, and the rest has fewer "
-             "slots than --min; see that `%.60s %.63s true` works, or wait "
-             "longer with --start-timeout",
+             "host %s (%.100s)%s can't be reached, and the rest has fewer "
+             "slots than --min; see that `%.*s %.63s true` works and asks "
+             "nothing (--rsh), or raise --start-timeout",
              missed->listed.name,
              missed->said[0] != '\0' ? missed->said : "no answer", more,
-             l->params->rsh, missed->listed.target);
+             (int)strcspn(l->params->rsh, " "), l->params->rsh,
+             missed->listed.target);
 }
 
 /* Hosts that are given up, or are missed when the job is to begin, leave too

@@ -120,8 +120,8 @@ static const rg__checkpoint_name *first_sealed(const rg__checkpoint_name *names,
 static rg_status fail_write(const char *dir, int cause)
 {
     return rg__fail(RG_ERR_SYSTEM,
-                    "no checkpoint can be written in %s: %s; the one before "
-                    "still counts",
+                    "no checkpoint can be written in %s: %s; an older one, if "
+                    "there is one, still counts",
                     dir, strerror(cause));
 }
 

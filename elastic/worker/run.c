@@ -186,7 +186,10 @@ static rg_status judge(rg_state *state, rg_status st)
     case RG_ADVICE_ABORT:
         break;
     }
-    return st;
+    return rg_last_error()[0] != '\0'
+               ? st
+               : rg__fail(st, "the training function returned %s",
+                          rg_status_name(st));
 }
 
 static rg_status come(rg_state *state)

@@ -101,6 +101,8 @@ BAD = [
      "/proc/no.*--history"),
     ("checkpoints", ["run", "--checkpoint-dir", "/proc/no", "true"], {}, 64,
      "/proc/no.*--checkpoint-dir"),
+    ("checkpoints", ["run", "--checkpoint-dir", "./of-ours", "true"], {}, 64,
+     "./of-ours can't be used: Not a directory.*--checkpoint-dir"),
     ("how often", ["run", "--checkpoint-every", "10 steps", "true"], {}, 64,
      '--checkpoint-every is "10 steps".*100.*10m'),
     ("how many", ["run", "--checkpoint-keep", "0", "true"], {}, 64,

@@ -37,6 +37,10 @@ def test():
         claim([e["event"] for e in told].count("decided") == 3, told)
         claim(told[-1]["event"] == "done", told[-1])
         claim("death" in job.run("events", job.name).stdout, "no table")
+        refused = job.run("status", job.name)
+        claim(refused.returncode == 64 and
+              "job test has ended here; `regroup events test` says how" in
+              refused.stderr, refused.stderr)
         story = os.path.join(job.env["REGROUP_RUN_DIR"], ".story-test")
         long_ago = time.time() - 25 * 3600
         os.utime(story, (long_ago, long_ago))

@@ -48,7 +48,23 @@ claim_said(claims, run(resource.RLIMIT_AS, 2000 << 20), "no memory",
            "ulimit -v")  # too little for its database alone
 claim_said(claims, run(resource.RLIMIT_FSIZE, 100 << 10), "ulimit -f",
            "REGROUP_RUN_DIR")
+FULL = ("unshare", "--mount", "--propagation", "private", "sh", "-c",
+        'mount -t tmpfs -o size=64k none "$0" && mkdir -m 700 "$0/r" && '
+        'exec "$@"')
+FILL = 'head -c 1M /dev/zero >"$0/full" 2>/dev/null; exec "$@"'
+
+
+def run_on_a_full_disk():
+    with tempfile.TemporaryDirectory(prefix="rg-") as folder:
+        return subprocess.run(
+            [*FULL, folder, "sh", "-c", FILL, folder, REGROUP, "run", "-n", "1",
+             "true"], cwd="/", capture_output=True, text=True, timeout=60,
+            env=clean_environment(REGROUP_RUN_DIR=folder + "/r"), check=False)
+
+
 if os.getuid() == 0:
+    claim_said(claims, run_on_a_full_disk(), "no room is left",
+               "REGROUP_RUN_DIR")
     claim_said(claims, run(resource.RLIMIT_NPROC, 4, LONELY),
                "no more threads", "ulimit -u", "pids.max")
 else:

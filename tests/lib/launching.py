@@ -15,7 +15,7 @@ RSH = """#!/bin/sh
 host=$1; shift
 echo "$host $*" >> {folder}/calls
 if [ -e {folder}/down-$host ]; then
-    echo "ssh: connect to host $host port 22: No route to host" >&2
+    printf 'ssh: connect to host %s port 22: No route to host\\r\\n' $host >&2
     exit 255
 fi
 [ -e {folder}/hang-$host ] && exec sleep 1000

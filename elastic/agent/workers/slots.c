@@ -762,7 +762,7 @@ static int *failures_of(rg__slot *s)
 static void give_up_failed(rg__slot *s)
 {
     give_up(s, s->saved.exit_code == 0
-                   ? "ended too often before the job was done"
+                   ? "ended too early too often, the last time"
                    : "used up its --max-restarts");
 }
 

@@ -54,7 +54,8 @@ def test_in_a_job():
 
 def test_after_an_rg_run_that_failed_there_is_no_world():
     text, _ = alone("after_a_failed_run")
-    for word in ("rg_run RG_ERR_NOT_MEMBER", "rank -1",
+    for word in ("rg_run RG_ERR_NOT_MEMBER: the training function returned "
+                 "RG_ERR_NOT_MEMBER", "rank -1",
                  "start RG_ERR_INVALID: rg_run has failed",
                  "gather RG_ERR_INVALID: rg_run has failed"):
         claim(word in text, f"no word {word!r}: {text!r}")
