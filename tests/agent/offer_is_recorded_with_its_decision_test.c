@@ -3,7 +3,8 @@
  * writes the proposal and its decision. Another proposal of that number is
  * refused, also by the next agent, and an ack of it does not count. An offer
  * that comes to nothing ends the generation that hosts have left for it. The
- * death may be another host's, of which etcd knows nothing yet.
+ * death may be another host's, of which etcd knows nothing yet. Members restore
+ * before the record if only the dead are left out.
  *
  * Covers: offers.c deaths.c leader.c publish.c view.c snapshot.c */
 #include "tests/agent/keys.h"
@@ -225,6 +226,30 @@ static bool proposal_and_decision_are_one_record(etcd_server *server)
     rg__publish_now(a); /* ... even if the leader's copy of the keys is
                            behind */
     CHECK(!a->publication->is_held);
+    rg__life_step(a, RG__LIFE_ON_END);
+    go(&at);
+    return true;
+}
+
+/* A worker that is left out lives: the others end no set of it before the
+ * decision. */
+static bool living_workers_are_left_out_with_the_record(etcd_server *server)
+{
+    place at;
+    rg__decided m;
+    put_world(server);
+    rg__agent *a = come(&at, server, 1);
+    at.slot[1].saved.state = SLOT_LOST;
+    rg__publish_death(a, 1, &at.slot[1], "h1.1 died");
+    if (!is_offered(&at))
+        return false;
+    const int member = stand_for_member(&at);
+    say_ack(a, a->offer.op);
+    CHECK(a->leader->acting != NULL);
+    rg__snapshot_host(&a->known, 1)->slot[1].is_alive = true;
+    WAIT_FOR(&at.s, a->leader->acting == NULL);
+    CHECK(!is_told(member, &m));
+    stand_no_more(&at, member);
     rg__life_step(a, RG__LIFE_ON_END);
     go(&at);
     return true;
@@ -534,6 +559,7 @@ int main(void)
 {
     etcd_server *server = etcd_server_start();
     until_offered(proposal_and_decision_are_one_record, server);
+    until_offered(living_workers_are_left_out_with_the_record, server);
     until_offered(death_elsewhere_is_enough, server);
     nothing_is_planned_before_its_own_record_is_seen(server);
     reason_outlives_the_offer(server);

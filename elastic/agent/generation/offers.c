@@ -100,13 +100,39 @@ void rg__offer_hear(rg__agent *a, uint64_t host, uint64_t generation,
         a->on->offered(a);
 }
 
+static bool is_dead(const rg__snapshot *snap, rg__member_id m)
+{
+    const rg__host_record *host = rg__snapshot_host(snap, m.host);
+    for (int i = 0; host != NULL && i < host->slot_count; i++) {
+        const rg__slot_record *slot = &host->slot[i];
+        if (slot->slot == m.slot)
+            return !slot->is_alive || slot->start != m.start;
+    }
+    return false;
+}
+
+/* Sets of members that an offer leaves out end when the others restore. If it
+ * comes to nothing, the living would come back and miss them. */
+static bool leaves_out_only_dead(const rg__agent *a)
+{
+    const rg__snapshot *snap = &a->known;
+    const rg__proposal *world = rg__snapshot_decided(snap),
+                       *next = rg__snapshot_gen(snap, a->life.offered);
+    for (int i = 0; world != NULL && next != NULL && i < world->size; i++)
+        if (rg__proposal_rank(next, world->member[i]) < 0 &&
+            !is_dead(snap, world->member[i]))
+            return false;
+    return next != NULL;
+}
+
 /* Where no vault lacks the commit, and all have acked. */
 void rg__expect(void *agent_arg)
 {
     rg__agent *a = agent_arg;
     const rg__commit_id resume = a->leader->expected;
     char text[2 * sizeof "18446744073709551615"];
-    if (a->leader->acting == NULL || resume.generation == 0)
+    if (a->leader->acting == NULL || resume.generation == 0 ||
+        !leaves_out_only_dead(a))
         return;
     snprintf(text, sizeof text, "%" PRIu64 ".%" PRIu64, resume.generation,
              resume.step);
