@@ -63,6 +63,7 @@ static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
     a->leader->acting = NULL;
+    rg__timer_stop(a->leader->expect_timer);
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
     else if (a->leader->whole == NULL)
