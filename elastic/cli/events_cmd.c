@@ -8,12 +8,13 @@
 #include "elastic/cli/follow.h"
 #include "sdk/base/fail.h"
 
+#define LATEST 4 /* of generations: their events may still come */
+
 typedef struct reader {
     const rg__job_record *job;
     bool is_json, is_following;
     json_t *shown;     /* keys of events that were printed */
-    long long decided; /* the newest decided generation: what is older has
-                          nothing new to tell */
+    long long decided; /* the newest decided generation */
 } reader;
 
 static reader reader_of(const rg__cli *cli, const rg__job_record *job)
@@ -118,11 +119,14 @@ static rg_status tell_text(reader *s, char *text)
     return RG_OK;
 }
 
+/* Reasons are published behind the decisions that they have led to. */
 static rg_status ask(void *arg)
 {
     reader *s = arg;
     char *text = NULL;
-    const rg_status st = rg__ask_events(s->job, (uint64_t)s->decided, &text);
+    const uint64_t decided = (uint64_t)s->decided;
+    const rg_status st =
+        rg__ask_events(s->job, decided > LATEST ? decided - LATEST : 0, &text);
     return st == RG_OK ? tell_text(s, text) : st;
 }
 
