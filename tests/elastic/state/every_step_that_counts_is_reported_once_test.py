@@ -10,6 +10,7 @@ from house import BUILD, Job, claim, main, until
 
 LIFECYCLE = os.path.join(BUILD, "tests", "lifecycle")
 STEPS = 100
+DEATHS = (30, 60, 90)
 
 
 def told(text):
@@ -24,7 +25,7 @@ def faults():
     """In each second generation rank 0 dies when it has agreed on a commit, while
     others sleep in the agreement: they hear of a lost peer, and only the next
     decision says that the step counts."""
-    for step in (30, 60, 90):
+    for step in DEATHS:
         yield f"commit.after_agree:rank0:step{step}:start1:kill"
         for rank in (1, 2, 3):
             yield f"coll.middle:rank{rank}:step{step - 1}:start1:sleep300"
@@ -40,8 +41,10 @@ def test():
         for pid, mine in steps.items():
             claim(mine == list(range(mine[0], mine[0] + len(mine))),
                   f"process {pid} was told {mine}")
-        ends = [mine[-1] for mine in steps.values()]
-        claim(sorted(e for e in ends if e != STEPS) == [27, 57, 87],
+        ends = sorted(mine[-1] for mine in steps.values())
+        # A worker that joins may have a step in between committed.
+        claim(len(ends) > 3 and set(ends[3:]) == {STEPS} and
+              all(step - 3 <= end < step for end, step in zip(ends, DEATHS)),
               f"the last steps that workers were told are: {ends}")
         claim(any(mine[0] == 1 and mine[-1] == STEPS
                   for mine in steps.values()), "no worker got all of them")
