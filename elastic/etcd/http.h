@@ -20,10 +20,10 @@ typedef struct rg__http rg__http;
 typedef struct rg__transfer rg__transfer;
 
 typedef struct rg__http_result {
-    int code;         /* of HTTP; 0: no whole answer */
-    const char *why;  /* code 0: the cause */
-    bool is_late;     /* code 0: it is a time limit, */
-    bool is_slow;     /* and not that of a connection; over TLS perhaps */
+    int code;        /* of HTTP; 0: no whole answer */
+    const char *why; /* code 0: the cause */
+    bool is_late;    /* code 0: a time limit has passed */
+    bool is_slow;    /* and it had connected by then, which TLS does not tell */
     const char *body; /* what data didn't take; a NUL behind */
     size_t body_bytes;
     const char *etag; /* of the answer's header; "": none */

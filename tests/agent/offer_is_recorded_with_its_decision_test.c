@@ -186,16 +186,23 @@ static bool is_offered(place *at)
     return false;
 }
 
+/* A worker of host 1, which leads, has died. False: as above. */
+static bool offers_after_a_death(place *at, etcd_server *server)
+{
+    put_world(server);
+    rg__agent *a = come(at, server, 1);
+    at->slot[1].saved.state = SLOT_LOST;
+    rg__publish_death(a, 1, &at->slot[1], "h1.1 died");
+    return is_offered(at);
+}
+
 static bool proposal_and_decision_are_one_record(etcd_server *server)
 {
     place at;
-    put_world(server);
-    rg__agent *a = come(&at, server, 1);
-    const int64_t before = scene_get(&at.s, KEYS "lead/host/h1").mod_revision;
-    at.slot[1].saved.state = SLOT_LOST;
-    rg__publish_death(a, 1, &at.slot[1], "h1.1 died");
-    if (!is_offered(&at))
+    if (!offers_after_a_death(&at, server))
         return false;
+    rg__agent *a = at.a;
+    const int64_t before = scene_get(&at.s, KEYS "lead/host/h1").mod_revision;
     CHECK(rg__view_is_offered(a, &a->view));
     CHECK(rg__view_is_offered(a, &a->known));
     CHECK_EQ(rg__view_newest(a)->size, 1);
@@ -237,12 +244,9 @@ static bool living_workers_are_left_out_with_the_record(etcd_server *server)
 {
     place at;
     rg__decided m;
-    put_world(server);
-    rg__agent *a = come(&at, server, 1);
-    at.slot[1].saved.state = SLOT_LOST;
-    rg__publish_death(a, 1, &at.slot[1], "h1.1 died");
-    if (!is_offered(&at))
+    if (!offers_after_a_death(&at, server))
         return false;
+    rg__agent *a = at.a;
     const int member = stand_for_member(&at);
     say_ack(a, a->offer.op);
     CHECK(a->leader->acting != NULL);
@@ -337,12 +341,9 @@ static bool death_elsewhere_is_enough(etcd_server *server)
 static bool late_offer_goes_on_record(etcd_server *server)
 {
     place at;
-    put_world(server);
-    rg__agent *a = come(&at, server, 1);
-    at.slot[1].saved.state = SLOT_LOST;
-    rg__publish_death(a, 1, &at.slot[1], "h1.1 died");
-    if (!is_offered(&at))
+    if (!offers_after_a_death(&at, server))
         return false;
+    rg__agent *a = at.a;
     WAIT_FOR(&at.s, a->leader->acting != NULL);
     WAIT_FOR(&at.s, a->leader->acting == NULL);
     rg__life_step(a, RG__LIFE_ON_END);

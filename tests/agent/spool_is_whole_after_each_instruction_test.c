@@ -24,7 +24,7 @@ static const char input[] = "one\ntwo, which is a little longer\n\nthree\n"
 
 typedef struct scene {
     rg__spool *spool;
-    int pipe[2]; /* what nobody has read yet, from dead writers too */
+    int pipe[2]; /* holds unread output, also that of dead writers */
     bool is_file;
     int out[2]; /* read here, written there; a file: twice the same */
 } scene;

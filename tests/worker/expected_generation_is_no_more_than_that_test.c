@@ -8,7 +8,6 @@
  * Covers: door.c thread.c run.c state.c */
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,21 +53,6 @@ static rg_status wait_to_leave(rg_state *st, void *ctx)
     while (atomic_load(&shared->leaves) < generation)
         usleep(1000);
     return RG_ERR_PEER_LOST;
-}
-
-static void work(void)
-{
-    rg_ctx *ctx;
-    rg_state *st;
-    const rg_params params = {.size = sizeof params, .elastic = 1};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    CHECK_OK(rg_init(&params, &ctx));
-    CHECK_OK(rg_state_create(ctx, NULL, &st));
-    CHECK_OK(rg_state_add(st, "counter", &counter, sizeof counter, NULL));
-    CHECK_OK(rg_state_on_reset(st, reset, ctx));
-    CHECK_STATUS(rg_run(st, wait_to_leave, ctx), RG_ERR_JOB_ENDED);
-    rg_state_destroy(st);
-    CHECK_OK(rg_finalize(ctx));
 }
 
 /* -------------------------------------------------------------- the agent */
@@ -195,7 +179,7 @@ int main(void)
     stand_in_listen();
     worker = fork();
     if (worker == 0) {
-        work();
+        stand_in_work(wait_to_leave, reset, &counter);
         exit(0);
     }
     stand_in_meet();

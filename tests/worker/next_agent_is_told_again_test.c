@@ -6,7 +6,6 @@
  *
  * Covers: segments.c thread.c futex.c shm.c sock.c */
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,27 +19,13 @@ static rg__register registered;
 
 /* ------------------------------------------------------------- the worker */
 
+static uint64_t counter;
+
 static rg_status leave_for_a_reason_of_its_own(rg_state *st, void *arg)
 {
     (void)st;
     (void)arg;
     return RG_ERR_PEER_LOST;
-}
-
-static void work(void)
-{
-    static uint64_t counter;
-    rg_ctx *ctx;
-    rg_state *st;
-    const rg_params params = {.size = sizeof params, .elastic = 1};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    CHECK_OK(rg_init(&params, &ctx));
-    CHECK_OK(rg_state_create(ctx, NULL, &st));
-    CHECK_OK(rg_state_add(st, "counter", &counter, sizeof counter, NULL));
-    CHECK_STATUS(rg_run(st, leave_for_a_reason_of_its_own, NULL),
-                 RG_ERR_JOB_ENDED);
-    rg_state_destroy(st);
-    CHECK_OK(rg_finalize(ctx));
 }
 
 /* ------------------------------------------------------------- the claims */
@@ -87,7 +72,7 @@ int main(void)
     stand_in_listen();
     const pid_t worker = fork();
     if (worker == 0) {
-        work();
+        stand_in_work(leave_for_a_reason_of_its_own, NULL, &counter);
         exit(0);
     }
     stand_in_meet();

@@ -2,6 +2,8 @@
 #include "tests/worker/stand_in.h"
 
 #include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -136,4 +138,20 @@ void stand_in_decide_first(uint64_t generation)
     hear(RG__COMMITTED); /* commit 0, which is to be put on record */
     atomic_store(&worker_page->begun, generation);
     ring();
+}
+
+void stand_in_work(rg_train_fn fn, rg_reset_fn on_reset, uint64_t *counter)
+{
+    rg_ctx *ctx;
+    rg_state *st;
+    const rg_params params = {.size = sizeof params, .elastic = 1};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    CHECK_OK(rg_init(&params, &ctx));
+    CHECK_OK(rg_state_create(ctx, NULL, &st));
+    CHECK_OK(rg_state_add(st, "counter", counter, sizeof *counter, NULL));
+    if (on_reset != NULL)
+        CHECK_OK(rg_state_on_reset(st, on_reset, ctx));
+    CHECK_STATUS(rg_run(st, fn, ctx), RG_ERR_JOB_ENDED);
+    rg_state_destroy(st);
+    CHECK_OK(rg_finalize(ctx));
 }

@@ -5,6 +5,7 @@
 #ifndef TESTS_WORKER_STAND_IN_H
 #define TESTS_WORKER_STAND_IN_H
 
+#include "regroup/regroup.h"
 #include "sdk/base/page.h"
 #include "sdk/base/wire.h"
 
@@ -14,6 +15,10 @@ void ring(void);
 void tell(const void *bytes, size_t n);
 /* The next message, which is of that type. */
 const void *hear(rg__wire_type type);
+
+/* In the worker's process: it registers the counter and calls rg_run, until the
+ * job has ended. Both functions get its context; on_reset may be NULL. */
+void stand_in_work(rg_train_fn fn, rg_reset_fn on_reset, uint64_t *counter);
 
 /* Before the worker is made, which connects in rg_init. */
 void stand_in_listen(void);

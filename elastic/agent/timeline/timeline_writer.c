@@ -1,5 +1,5 @@
-/* The process that writes a timeline. Each piece ends the document anew, over
- * the previous end, so the file is always whole, even after a kill. */
+/* This process writes a timeline. It puts each piece over the end of the
+ * document, with a new end, so the file is always whole, even after a kill. */
 #include "elastic/agent/timeline/timeline_parts.h"
 
 #include <errno.h>
