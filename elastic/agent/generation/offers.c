@@ -147,8 +147,7 @@ void rg__expect_hear(rg__agent *a, uint64_t host, uint64_t generation,
     rg__commit_id resume;
     char *copy = host == a->view.leader && !rg__view_i_lead(a) &&
                          rg__view_is_offered(a, &a->view) &&
-                         a->life.offered == generation &&
-                         a->acking == generation
+                         a->life.offered == generation
                      ? strndup(text, bytes)
                      : NULL;
     if (copy != NULL && sscanf(copy, "%" SCNu64 ".%" SCNu64, &resume.generation,
