@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/grow.h"
 #include "sdk/base/hash.h"
@@ -162,12 +162,10 @@ rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
                               const char *host)
 {
     uint32_t op;
-    struct timespec now;
     const rg_status st = rg__random_bytes(&op, sizeof op);
     if (st != RG_OK)
         return st;
-    clock_gettime(CLOCK_REALTIME, &now);
-    c->saved_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    c->saved_ms = (uint64_t)rg__wall_ms();
     snprintf(c->op, sizeof c->op, "%08" PRIx32, op);
     snprintf(c->version, sizeof c->version, "%s", RG_VERSION);
     snprintf(c->job, sizeof c->job, "%s", job);

@@ -22,26 +22,9 @@
 
 /* ---------------------------------------------------------------- one file */
 
-static const rg__checkpoint_buffer *find_stored(const rg__checkpoint *c,
-                                                const char *name)
-{
-    for (uint32_t i = 0; i < c->buffers; i++)
-        if (strcmp(c->buffer[i].name, name) == 0)
-            return &c->buffer[i];
-    return NULL;
-}
-
 static rg_buffer_kind kind_of(const rg__state_buffer *b)
 {
     return b->is_local ? RG_LOCAL : b->is_sharded ? RG_SHARDED : RG_REPLICATED;
-}
-
-static bool is_registered(const rg_state *state, const char *name)
-{
-    for (int i = 0; i < state->buffers; i++)
-        if (strcmp(state->buffer[i].name, name) == 0)
-            return true;
-    return false;
 }
 
 static rg_status check_buffers(const rg_state *state, const rg__checkpoint *c,
@@ -49,13 +32,14 @@ static rg_status check_buffers(const rg_state *state, const rg__checkpoint *c,
 {
     for (int i = 0; i < state->buffers; i++) {
         const rg__state_buffer *b = &state->buffer[i];
-        const rg__checkpoint_buffer *stored = find_stored(c, b->name);
-        if (stored == NULL)
+        const uint32_t k = rg__checkpoint_find(c, b->name);
+        if (k == c->buffers)
             return rg__fail(RG_ERR_INVALID,
                             "buffer %s is registered with %zu bytes, but "
                             "checkpoint %s has no such buffer; load it with "
                             "the program that wrote it",
                             b->name, b->bytes, path);
+        const rg__checkpoint_buffer *stored = &c->buffer[k];
         if (stored->kind != kind_of(b))
             return rg__fail(RG_ERR_INVALID,
                             "buffer %s is registered as %s, but is %s in "
@@ -71,7 +55,7 @@ static rg_status check_buffers(const rg_state *state, const rg__checkpoint *c,
                             b->name, b->bytes, stored->bytes, path);
     }
     for (uint32_t i = 0; i < c->buffers; i++)
-        if (!is_registered(state, c->buffer[i].name))
+        if (rg__state_find(state, c->buffer[i].name) == NULL)
             return rg__fail(RG_ERR_INVALID,
                             "checkpoint %s has buffer %s of %" PRIu64 " bytes, "
                             "which is not registered; register it before",

@@ -361,15 +361,6 @@ rg_status rg__state_agree_parts(rg_state *state, rg_status mine)
 
 /* ------------------------------------------------------------------ resize */
 
-static rg__state_buffer *find_local(rg_state *state, const char *name)
-{
-    for (int i = 0; i < state->buffers; i++)
-        if (state->buffer[i].is_local &&
-            strcmp(state->buffer[i].name, name) == 0)
-            return &state->buffer[i];
-    return NULL;
-}
-
 /* The cells hold commits that count, before the added room. */
 static rg_status make_room(rg_state *state, rg__state_buffer *b, size_t bytes)
 {
@@ -392,8 +383,8 @@ rg_status rg_state_resize(rg_state *state, const char *name, void *data,
     if (state == NULL || name == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_resize needs a state and a name");
-    rg__state_buffer *b = find_local(state, name);
-    if (b == NULL)
+    rg__state_buffer *b = rg__state_find(state, name);
+    if (b == NULL || !b->is_local)
         return rg__fail(RG_ERR_INVALID,
                         "no local buffer named %s is registered", name);
     if (state->dealt != NULL && state->dealt != b)

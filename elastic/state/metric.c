@@ -7,9 +7,9 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "process_sets/sets.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 
 rg_status rg_metric(rg_state *state, const char *name, double value, rg_op op)
@@ -83,18 +83,16 @@ static void show(const rg_state *state, uint64_t step,
 {
     rg__scalar row[RG__SCALARS_OF_STEP] = {0};
     const rg__membership *now = &state->ctx->now;
-    struct timespec t;
+    const uint64_t wall_ms = (uint64_t)rg__wall_ms();
     int n[2] = {0};
     if (now->rank != 0 || state->ctx->record == NULL)
         return;
-    clock_gettime(CLOCK_REALTIME, &t);
     for (int i = 0; i < state->metrics; i++) {
         const rg__metric *m = &state->metric[i];
         const bool is_max = is_extreme(m);
         const double x = v[is_max][n[is_max]++];
         row[i] = (rg__scalar){.step = step,
-                              .wall_ms = (uint64_t)t.tv_sec * 1000 +
-                                         (uint64_t)t.tv_nsec / 1000000,
+                              .wall_ms = wall_ms,
                               .value = result_of(m, x, now->size),
                               .generation = (uint32_t)now->generation,
                               .count = (uint32_t)state->metrics};

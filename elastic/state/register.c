@@ -130,6 +130,14 @@ static rg_status check_bytes(const char *name, const void *data, size_t bytes,
     return RG_OK;
 }
 
+rg__state_buffer *rg__state_find(const rg_state *state, const char *name)
+{
+    for (int i = 0; i < state->buffers; i++)
+        if (strcmp(state->buffer[i].name, name) == 0)
+            return &state->buffer[i];
+    return NULL;
+}
+
 /* Also takes the caller's params. */
 static rg_status check_add(const rg_state *state, const char *name,
                            const void *data, size_t bytes,
@@ -159,12 +167,12 @@ static rg_status check_add(const rg_state *state, const char *name,
         st = rg__state_check_memory(state->ctx, data, own->memory);
     if (st != RG_OK)
         return name_buffer(st, name);
-    for (int i = 0; i < state->buffers; i++)
-        if (strcmp(state->buffer[i].name, name) == 0)
-            return rg__fail(RG_ERR_INVALID,
-                            "buffer %s is registered already, with %zu bytes; "
-                            "give each buffer its own name",
-                            name, state->buffer[i].bytes);
+    const rg__state_buffer *other = rg__state_find(state, name);
+    if (other != NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s is registered already, with %zu bytes; "
+                        "give each buffer its own name",
+                        name, other->bytes);
     if (state->buffers == RG__BUFFERS_MAX)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s is one too many; at most %d can be "
@@ -285,19 +293,17 @@ rg_status rg_state_slice(const rg_state *state, const char *name,
         return rg__fail(RG_ERR_INVALID, "rg_state_slice needs a state, a name "
                                         "and places for begin and end");
     const rg__membership *now = &state->ctx->now;
-    for (int i = 0; i < state->buffers; i++) {
-        const rg__state_buffer *b = &state->buffer[i];
-        if (strcmp(b->name, name) != 0)
-            continue;
-        if (now->rank < 0 || now->size < 1)
-            return rg__fail(RG_ERR_INVALID,
-                            "rg_state_slice belongs inside rg_run: before, "
-                            "this worker has no rank");
-        rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, begin_p,
-                        end_p);
-        return RG_OK;
-    }
-    return rg__fail(RG_ERR_INVALID, "no buffer named %s is registered", name);
+    const rg__state_buffer *b = rg__state_find(state, name);
+    if (b == NULL)
+        return rg__fail(RG_ERR_INVALID, "no buffer named %s is registered",
+                        name);
+    if (now->rank < 0 || now->size < 1)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_state_slice belongs inside rg_run: before, this "
+                        "worker has no rank");
+    rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, begin_p,
+                    end_p);
+    return RG_OK;
 }
 
 rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg)
