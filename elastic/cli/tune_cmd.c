@@ -48,24 +48,6 @@ typedef struct round_result {
 
 /* -------------------------------------------------------------- in a child */
 
-static rg_status open_comm(int rank, int fd, rg__comm **comm_p)
-{
-    static const rg__mappings none;
-    const rg__member_id member[RANKS] = {{.slot = 0, .start = 1},
-                                         {.slot = 1, .start = 1}};
-    const rg__boot boot = {.rank = rank,
-                           .size = RANKS,
-                           .local_rank = rank,
-                           .local_size = RANKS,
-                           .generation = 1,
-                           .member = member,
-                           .control_fd = fd,
-                           .control_bytes = rg__shm_control_bytes(RANKS, 1),
-                           .sets = 1,
-                           .mappings = &none};
-    return rg__transport_native.open(&boot, comm_p);
-}
-
 static rg_status operate(rg__comm *comm, rg__kind kind, uint64_t bytes,
                          const char *send, char *recv)
 {
@@ -123,7 +105,7 @@ static rg_status measure_all(int rank, int fd, way which, round_result *r)
     rg__comm *comm = NULL;
     rg_status st = send == NULL || recv == NULL
                        ? rg__fail(RG_ERR_MEMORY, "no memory to measure")
-                       : open_comm(rank, fd, &comm);
+                       : rg__native_open_alone(rank, RANKS, fd, &comm);
     for (size_t s = 0; s < SIZES; s++)
         for (size_t k = 0; k < KINDS && st == RG_OK; k++)
             st = measure(comm, kinds[k], sizes[s], send, recv, &r->us[s]);

@@ -18,10 +18,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/base/page.h"
 #include "sdk/base/shm.h"
+#include "sdk/transport/native/native.h"
 
 #define CALLS 8
 
@@ -72,29 +72,6 @@ static int open_segment(const segment *s)
         return fd;
     close(fd);
     return -1;
-}
-
-static rg_status open_comm(rg__native_set *set, int fd)
-{
-    static const rg__mappings none;
-    rg__member_id *member = calloc((size_t)set->n, sizeof *member);
-    if (member == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for %d ranks", set->n);
-    for (int r = 0; r < set->n; r++)
-        member[r] = (rg__member_id){.slot = (uint32_t)r, .start = 1};
-    const rg__boot boot = {.rank = set->rank,
-                           .size = set->n,
-                           .local_rank = set->rank,
-                           .local_size = set->n,
-                           .generation = 1,
-                           .member = member,
-                           .control_fd = fd,
-                           .control_bytes = rg__shm_control_bytes(set->n, 1),
-                           .sets = 1,
-                           .mappings = &none};
-    const rg_status st = rg__transport_native.open(&boot, &set->comm);
-    free(member);
-    return st;
 }
 
 static void close_comm(rg__native_set *set)
@@ -157,7 +134,8 @@ static void make(rg__native_set *set, MPI_Comm comm)
     if (PMPI_Bcast(&s, (int)sizeof s, MPI_BYTE, 0, comm) != MPI_SUCCESS)
         s.fd = -1;
     const int fd = set->rank == 0 ? s.fd : open_segment(&s);
-    const bool is_open = fd >= 0 && open_comm(set, fd) == RG_OK;
+    const bool is_open = fd >= 0 && rg__native_open_alone(set->rank, set->n, fd,
+                                                          &set->comm) == RG_OK;
     if (!agree(set, comm, is_open)) {
         close_comm(set);
         set->is_never = true;

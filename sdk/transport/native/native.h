@@ -10,6 +10,9 @@ rg_status rg__native_open(const rg__boot *boot, rg__comm **comm_p);
 rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
                            uint32_t id, rg__comm **comm_p);
 void rg__native_close(rg__comm *base);
+/* A comm of so many processes of this host, which have no sets beside it; fd:
+ * shared memory of rg__shm_control_bytes(n, 1). */
+rg_status rg__native_open_alone(int rank, int n, int fd, rg__comm **comm_p);
 
 bool rg__native_is_vacant(rg__comm *world, uint32_t place);
 

@@ -373,3 +373,22 @@ void rg__native_close(rg__comm *base)
     close_comm(c);
     close_shared(sh);
 }
+
+rg_status rg__native_open_alone(int rank, int n, int fd, rg__comm **comm_p)
+{
+    static const rg__mappings none;
+    rg__member_id member[RG__HOST_SLOTS_MAX];
+    for (int r = 0; r < n; r++)
+        member[r] = (rg__member_id){.slot = (uint32_t)r, .start = 1};
+    const rg__boot boot = {.rank = rank,
+                           .size = n,
+                           .local_rank = rank,
+                           .local_size = n,
+                           .generation = 1,
+                           .member = member,
+                           .control_fd = fd,
+                           .control_bytes = rg__shm_control_bytes(n, 1),
+                           .sets = 1,
+                           .mappings = &none};
+    return rg__native_open(&boot, comm_p);
+}
