@@ -25,16 +25,13 @@
 
 rg_status rg__open_names(rg__agent *a)
 {
-    uint8_t uuid[16];
     rg_status st = rg__random_bytes(&a->id, sizeof a->id);
     if (st == RG_OK)
         st = rg__random_bytes(a->meta.key, sizeof a->meta.key);
     if (st == RG_OK)
-        st = rg__random_bytes(uuid, sizeof uuid);
+        st = rg__random_name(a->meta.uuid);
     if (st != RG_OK)
         return st;
-    for (size_t i = 0; i < sizeof uuid; i++)
-        snprintf(a->meta.uuid + 2 * i, 3, "%02x", uuid[i]);
     a->meta.min = a->params->min;
     a->meta.max = a->params->max;
     a->meta.is_one_host = a->params->is_one_host;

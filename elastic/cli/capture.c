@@ -8,16 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sdk/base/child.h"
 #include "sdk/base/clock.h"
 
 #define LIMIT_NS (10000 * RG__MS)
 
 static void run(char *const *argv, int out)
 {
-    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(null, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    dup2(null, STDERR_FILENO);
+    rg__child_ready(-1, out, -1);
     execvp(argv[0], argv);
     _exit(127);
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/proof.h"
 
 /* A certificate and its key. */
 typedef struct pair {
@@ -92,8 +93,7 @@ static bool hash_of(const X509 *cert, char hash[RG__CERTS_HASH])
     unsigned n = 0;
     if (X509_digest(cert, EVP_sha256(), bytes, &n) != 1)
         return false;
-    for (unsigned i = 0; i < n; i++)
-        snprintf(hash + 2 * i, 3, "%02x", bytes[i]);
+    rg__hex(hash, bytes, n);
     return true;
 }
 

@@ -10,26 +10,17 @@
 #include "sdk/base/config.h"
 
 typedef struct rg__settings {
-    int np, min, max, slots, max_restarts;
+    rg__user_settings user; /* of the agent */
+    int np, min, max, slots, spares;
     const char *etcd, *etcd_bin, *etcd_listen, *etcd_user, *etcd_password_file;
     const char *etcd_cacert, *etcd_cert, *etcd_key;
     const char *etcd_invitation, *etcd_ca_hash;
-    const char *job, *host, *history, *output, *run_dir;
-    const char *advertise, *metrics, *timeline, *peer;
-    const char *metrics_csv, *metrics_board;
-    const char *notice, *notice_base, *notice_dmi, *notice_advice;
-    uint64_t notice_every_ms, notice_lead_ms;
+    const char *job, *host, *history, *output, *run_dir, *peer, *notice_advice;
     const char *hosts, *hostfile, *discovery;
     const char *rsh, *prefix, *remote_path;
     const char *mpi, *mpirun, *tag;
-    uint64_t launch_timeout_ms, hang_ms;
-    int spares;
     bool export_all;
-    uint64_t discovery_ms;
-    uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
-    uint64_t etcd_timeout_ms;
-    uint64_t timeout_ms, interval_ms, deadline_ms, older_than_ms,
-        vault_max_bytes;
+    uint64_t discovery_ms, detect_ms, timeout_ms, interval_ms, older_than_ms;
     rg__library_settings library;
 } rg__settings;
 

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "elastic/cli/capture.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/doctor_device.h"
 #include "elastic/cli/doctor_etcd.h"
@@ -33,26 +34,10 @@
 /* "etcd Version: 3.4.23", the first line of `etcd --version`. */
 static bool read_version(const char *program, char version[VERSION_BYTES])
 {
-    int out[2];
-    if (pipe2(out, O_CLOEXEC) != 0)
-        return false;
-    const pid_t pid = fork();
-    if (pid == 0) {
-        dup2(out[1], STDOUT_FILENO);
-        execl(program, program, "--version", (char *)NULL);
-        _exit(127);
-    }
-    close(out[1]);
-    FILE *file = pid > 0 ? fdopen(out[0], "r") : NULL;
-    const bool found =
-        file != NULL && fscanf(file, "etcd Version: %63s", version) == 1;
-    if (file != NULL)
-        fclose(file);
-    else
-        close(out[0]);
-    if (pid > 0)
-        waitpid(pid, NULL, 0);
-    return found;
+    char *const argv[] = {(char *)(uintptr_t)program, "--version", NULL};
+    char text[256];
+    return rg__capture(argv, text, sizeof text) &&
+           sscanf(text, "etcd Version: %63s", version) == 1;
 }
 
 /* Only where one is given. */

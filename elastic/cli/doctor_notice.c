@@ -81,13 +81,13 @@ static bool print_findings(const rg__notices *notices, bool is_named)
 
 static rg_status ask(look *l, const rg__settings *s)
 {
-    const rg__notices_params params = {.list = s->notice,
-                                       .base = s->notice_base,
-                                       .dmi = s->notice_dmi,
+    const rg__notices_params params = {.list = s->user.notice,
+                                       .base = s->user.notice_base,
+                                       .dmi = s->user.notice_dmi,
                                        .every_ms = EVERY_MS,
                                        .changed = look_again,
                                        .arg = l};
-    rg_status st = rg__notices_check(s->notice, s->notice_base);
+    rg_status st = rg__notices_check(s->user.notice, s->user.notice_base);
     if (st == RG_OK)
         st = rg__loop_create(&l->loop);
     if (st == RG_OK)
@@ -109,7 +109,8 @@ bool rg__doctor_notice(const rg__settings *s)
     bool has_failed = true;
     rg__log_levels("error"); /* what they say is printed here */
     if (ask(&l, s) == RG_OK) {
-        has_failed = print_findings(l.notices, strcmp(s->notice, "auto") != 0);
+        has_failed =
+            print_findings(l.notices, strcmp(s->user.notice, "auto") != 0);
     } else {
         const rg__finding f = rg__find(RG__FAIL, "%s", rg_last_error());
         rg__finding_print("notice", &f);

@@ -26,7 +26,7 @@ typedef struct peer {
     uint32_t port; /* 0: not known */
     bool has_record;
     rg__peer_place place; /* has_record */
-    rg__place_at at;
+    rg__inet at;
     rg__address address; /* the same in numbers */
     rg__route route;
     double ms; /* of the quickest connection, < 0: none */
@@ -45,30 +45,20 @@ static void note(peer *p, const char *name, rg__finding finding)
 /* "h2", "h2:9000", "10.0.0.2:9000", "[fd00::2]:9000", "fd00::2". */
 static rg_status split(peer *p, const char *text)
 {
-    const bool has_brackets = text[0] == '[';
-    const char *colon = strrchr(text, ':');
-    const char *host = has_brackets ? text + 1 : text;
-    const char *end = has_brackets ? strchr(text, ']') : NULL;
-    if (has_brackets && end != NULL && end[1] == '\0')
-        colon = NULL;
-    else if (!has_brackets && colon != NULL && strchr(text, ':') != colon)
-        colon = NULL; /* a bare IPv6 address */
-    if (end == NULL)
-        end = colon != NULL ? colon : text + strlen(text);
-    const size_t n = (size_t)(end - host);
-    char *rest = NULL;
-    const unsigned long port =
-        colon != NULL ? strtoul(colon + 1, &rest, 10) : 0;
-    if (n == 0 || n >= sizeof p->name ||
-        (has_brackets && end[1] != '\0' && end + 1 != colon) ||
-        (colon != NULL && (port == 0 || port > 65535 || *rest != '\0' ||
-                           colon[1] < '0' || colon[1] > '9')))
+    char copy[sizeof p->name + 8]; /* "[]:65535" */
+    const char *host = "", *port = "";
+    snprintf(copy, sizeof copy, "%s", text);
+    const bool is_right =
+        strlen(text) < sizeof copy && rg__inet_split(copy, &host, &port);
+    const int number = port[0] != '\0' ? rg__inet_port_read(port) : 0;
+    if (!is_right || host[0] == '\0' || strlen(host) >= sizeof p->name ||
+        number < 0 || (number == 0 && port[0] != '\0'))
         return rg__fail(RG_ERR_INVALID,
                         "--peer \"%s\" is not a host; one looks like h2, "
                         "10.0.0.2:9000 or [fd00::2]:9000",
                         text);
-    snprintf(p->name, sizeof p->name, "%.*s", (int)n, host);
-    p->port = (uint32_t)port;
+    strcpy(p->name, host);
+    p->port = (uint32_t)number;
     return RG_OK;
 }
 
@@ -94,10 +84,8 @@ static bool look_up_record(peer *p)
 
 static bool resolve(peer *p)
 {
-    const struct addrinfo want = {.ai_socktype = SOCK_STREAM};
     const char *name = p->has_record ? p->place.address.text : p->name;
-    struct addrinfo *found = NULL;
-    const int error = getaddrinfo(name, NULL, &want, &found);
+    const int error = rg__inet_find(name, NULL, 0, &p->at);
     if (error != 0) {
         note(p, "name",
              rg__find(RG__FAIL,
@@ -106,10 +94,7 @@ static bool resolve(peer *p)
                       name, gai_strerror(error)));
         return false;
     }
-    memcpy(&p->at.at, found->ai_addr, found->ai_addrlen);
-    p->at.bytes = found->ai_addrlen;
-    freeaddrinfo(found);
-    rg__probe_show(&p->at, &p->address);
+    rg__inet_show(&p->at.any, &p->address);
     if (rg__probe_is_loopback(&p->address))
         note(
             p, "name",
@@ -157,23 +142,17 @@ static const char *endpoints_of(const peer *p)
 
 static bool find_own(const peer *p, rg__address *own)
 {
-    const struct addrinfo want = {.ai_socktype = SOCK_STREAM};
     const char *endpoints = endpoints_of(p);
     char host[256], port[16];
-    struct addrinfo *found = NULL;
-    rg__place_at etcd = {.bytes = 0};
+    rg__inet etcd;
     rg__route route;
     if (endpoints == NULL) {
         *own = p->route.source;
         return true;
     }
     if (!rg__etcd_split(endpoints, host, sizeof host, port, sizeof port) ||
-        getaddrinfo(host, NULL, &want, &found) != 0)
-        return false;
-    memcpy(&etcd.at, found->ai_addr, found->ai_addrlen);
-    etcd.bytes = found->ai_addrlen;
-    freeaddrinfo(found);
-    if (!rg__probe_route(&etcd, &route))
+        rg__inet_find(host, NULL, 0, &etcd) != 0 ||
+        !rg__probe_route(&etcd, &route))
         return false;
     *own = route.source;
     return true;
@@ -237,8 +216,8 @@ static int connect_port(peer *p, uint32_t port)
 {
     double ms = 0;
     int segment = 0;
-    rg__place_at at = p->at;
-    rg__probe_set_port(&at, port);
+    rg__inet at = p->at;
+    rg__inet_set_port(&at, port);
     const int cause = rg__probe_connect(&at, &ms, &segment);
     if (cause != 0)
         return cause;
@@ -270,10 +249,10 @@ static void look_at_port(peer *p)
 static void look_at_beat(peer *p)
 {
     double ms = 0;
-    rg__place_at at = p->at;
+    rg__inet at = p->at;
     if (!p->has_record)
         return;
-    rg__probe_set_port(&at, p->place.port);
+    rg__inet_set_port(&at, p->place.port);
     const int cause = rg__probe_beat(&at, p->place.key, p->place.id, 0, &ms);
     p->is_heard = cause == 0;
     if (cause == 0)
@@ -329,8 +308,8 @@ static void look_at_time(peer *p)
 static bool does_pass(const peer *p, int packet)
 {
     double ms = 0;
-    rg__place_at at = p->at;
-    rg__probe_set_port(&at, p->place.port);
+    rg__inet at = p->at;
+    rg__inet_set_port(&at, p->place.port);
     return rg__probe_beat(&at, p->place.key, p->place.id, packet, &ms) == 0;
 }
 
@@ -359,7 +338,7 @@ static bool look_for_hole(peer *p)
 static void look_at_packets(peer *p)
 {
     const int mtu = p->route.mtu;
-    const int heads = p->at.at.ss_family == AF_INET ? 40 : 60;
+    const int heads = p->at.any.sa_family == AF_INET ? 40 : 60;
     const int segment_mtu = p->segment > 0 ? p->segment + heads : 0;
     if (mtu == 0)
         return;

@@ -112,7 +112,7 @@ static bool wait_until_left(const rg__job_record *job, const char *name,
 int rg__cmd_drain(rg__cli *cli)
 {
     rg__job_record job;
-    const uint64_t deadline_ms = cli->settings.deadline_ms;
+    const uint64_t deadline_ms = cli->settings.user.deadline_ms;
     if (cli->argc == 0)
         return rg__cli_fail(rg__fail(
             RG_ERR_INVALID, "no host was named; write it as in `regroup drain "

@@ -6,12 +6,10 @@
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -20,10 +18,13 @@
 
 #include "elastic/cli/certs.h"
 #include "elastic/cli/find_program.h"
+#include "sdk/base/child.h"
 #include "sdk/base/fail.h"
 
 #define STOP_MS    5000
-#define WORDS      24  /* room for them */
+#define WORDS      24              /* room for them, */
+#define WORD       (PATH_MAX + 64) /* and for one */
+#define PEER       "unix://peer:1"
 #define FILES      150 /* etcd refuses to start with fewer */
 #define TAIL_BYTES 65536
 
@@ -54,43 +55,11 @@ rg_status rg__find_etcd(const char *program, char path[PATH_MAX])
 
 /* ----------------------------------------------------------------- starting */
 
-/* What etcd is started with: its argv, each word owned. */
+/* What etcd is started with. */
 typedef struct launch {
-    char *argv[WORDS];
-    int count;
-    bool has_failed;
+    char data[WORD], clients[WORD], told[WORD], cert[WORD], key[WORD], ca[WORD];
+    const char *argv[WORDS];
 } launch;
-
-static void add_word(launch *l, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void add_word(launch *l, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    if (!l->has_failed && vasprintf(&l->argv[l->count], format, args) >= 0)
-        l->count++;
-    else
-        l->has_failed = true;
-    l->argv[l->count] = NULL;
-    va_end(args);
-}
-
-static void free_words(launch *l)
-{
-    for (int i = 0; i < l->count; i++)
-        free(l->argv[i]);
-    l->count = 0;
-}
-
-/* At a URL it serves only clients with a certificate of the job's CA. */
-static void add_tls(launch *l, const char *dir)
-{
-    add_word(l, "--cert-file=%s/" RG__CERTS_SERVER, dir);
-    add_word(l, "--key-file=%s/" RG__CERTS_SERVER, dir);
-    add_word(l, "--trusted-ca-file=%s/" RG__CERTS_CA, dir);
-    add_word(l, "--client-cert-auth");
-}
 
 /* heartbeat 10 / election 100: ready in 0.1 s, where the defaults need up to
  * 0.5 s, and a single member waits for no other. bcrypt-cost 4: the password
@@ -99,40 +68,29 @@ static void add_tls(launch *l, const char *dir)
  * would the last 100,000 writes in memory and their log on disk without
  * snapshots. No client asks for the state of a minute ago: one that comes
  * back later reads all keys. */
-static rg_status make_words(launch *l, const char *program, const char *dir,
-                            const char *url)
+static void make_words(launch *l, const char *program, const char *dir,
+                       const char *url)
 {
     /* etcd takes sockets of such names in its working directory only, which is
      * that of its data. It has no peers, and no process may become one. */
-    static const char *const clients = "unix://c:1";
-    static const char *const peer = "unix://peer:1";
-    const bool has_tls = url != NULL;
-    url = has_tls ? url : clients;
-    *l = (launch){.count = 0};
-    add_word(l, "%s", program);
-    add_word(l, "--name=n1");
-    add_word(l, "--data-dir=%s/etcd", dir);
-    add_word(l, "--listen-client-urls=%s", url);
-    add_word(l, "--advertise-client-urls=%s", url);
-    add_word(l, "--listen-peer-urls=%s", peer);
-    add_word(l, "--initial-advertise-peer-urls=%s", peer);
-    add_word(l, "--initial-cluster=n1=%s", peer);
-    add_word(l, "--heartbeat-interval=10");
-    add_word(l, "--election-timeout=100");
-    add_word(l, "--logger=zap");
-    add_word(l, "--log-level=warn");
-    add_word(l, "--bcrypt-cost=4");
-    add_word(l, "--auto-compaction-mode=periodic");
-    add_word(l, "--auto-compaction-retention=1m");
-    add_word(l, "--snapshot-count=1000");
-    add_word(l, "--max-snapshots=2");
-    add_word(l, "--max-wals=2");
-    if (has_tls)
-        add_tls(l, dir);
-    if (!l->has_failed)
-        return RG_OK;
-    free_words(l);
-    return rg__fail(RG_ERR_MEMORY, "no memory to start etcd");
+    const char *const at = url != NULL ? url : "unix://c:1";
+    snprintf(l->data, WORD, "--data-dir=%s/etcd", dir);
+    snprintf(l->clients, WORD, "--listen-client-urls=%s", at);
+    snprintf(l->told, WORD, "--advertise-client-urls=%s", at);
+    snprintf(l->cert, WORD, "--cert-file=%s/" RG__CERTS_SERVER, dir);
+    snprintf(l->key, WORD, "--key-file=%s/" RG__CERTS_SERVER, dir);
+    snprintf(l->ca, WORD, "--trusted-ca-file=%s/" RG__CERTS_CA, dir);
+    const char *const words[WORDS] = {
+        program, "--name=n1", l->data, l->clients, l->told,
+        "--listen-peer-urls=" PEER, "--initial-advertise-peer-urls=" PEER,
+        "--initial-cluster=n1=" PEER, "--heartbeat-interval=10",
+        "--election-timeout=100", "--logger=zap", "--log-level=warn",
+        "--bcrypt-cost=4", "--auto-compaction-mode=periodic",
+        "--auto-compaction-retention=1m", "--snapshot-count=1000",
+        "--max-snapshots=2", "--max-wals=2",
+        /* at a URL it serves only clients with a certificate of the job's CA */
+        url != NULL ? l->cert : NULL, l->key, l->ca, "--client-cert-auth"};
+    memcpy(l->argv, words, sizeof words);
 }
 
 /* etcd reads settings from ETCD_* variables, meant for another etcd. */
@@ -177,23 +135,13 @@ static void raise_files(void)
 static void become_etcd(const launch *l, const char *data, int log,
                         pid_t parent)
 {
-    sigset_t none;
-    sigemptyset(&none);
-    const int null = open("/dev/null", O_RDONLY);
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1); /* it died before it could be watched */
-    dup2(null, STDIN_FILENO);
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
+    rg__child_follow(parent);
+    rg__child_ready(-1, log, log);
     clear_etcd_variables();
     raise_files();
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
     if (chdir(data) == 0)
-        execv(l->argv[0], l->argv);
+        execv(l->argv[0], (char **)(uintptr_t)l->argv);
     fprintf(stderr, "%s can't be executed: %s\n", l->argv[0], strerror(errno));
     _exit(127);
 }
@@ -234,15 +182,12 @@ rg_status rg__etcd_child_start(const char *program, const char *dir,
     char data[PATH_MAX + 16], log_path[PATH_MAX + 16];
     snprintf(data, sizeof data, "%s/etcd", dir);
     snprintf(log_path, sizeof log_path, "%s/etcd.log", dir);
-    rg_status st = check_files();
-    if (st == RG_OK)
-        st = make_words(&l, program, dir, url);
+    const rg_status st = check_files();
     if (st != RG_OK)
         return st;
+    make_words(&l, program, dir, url);
     clear_place(dir);
-    st = spawn(&l, data, log_path, pid_p);
-    free_words(&l);
-    return st;
+    return spawn(&l, data, log_path, pid_p);
 }
 
 /* --------------------------------------------------------------------- end */

@@ -311,7 +311,7 @@ static rg_status check_mpi(rg__launch *l, const rg__settings *s)
         const rg_status st = rg__which_mpi_find(l->program, s->mpirun, &l->mpi);
         return st == RG_OK ? check_ulfm(l) : st;
     }
-    if (s->hang_ms != 0)
+    if (s->user.hang_ms != 0)
         return rg__fail(RG_ERR_INVALID,
                         "--hang-timeout needs --mpi; in other jobs "
                         "REGROUP_OP_TIMEOUT is the deadline of operations");
@@ -325,10 +325,9 @@ static rg_status check_mpi(rg__launch *l, const rg__settings *s)
 
 static rg_status check_metrics(const rg__settings *s)
 {
-    struct sockaddr_storage at;
-    socklen_t bytes;
-    return s->metrics != NULL ? rg__scrape_address(s->metrics, &at, &bytes)
-                              : RG_OK;
+    rg__inet at;
+    return s->user.metrics != NULL ? rg__scrape_address(s->user.metrics, &at)
+                                   : RG_OK;
 }
 
 static bool heeds_advice(const rg__settings *s)
@@ -342,10 +341,10 @@ static rg_status check_notice(const rg__settings *s)
         return rg__fail(RG_ERR_INVALID,
                         "--notice-advice is \"%s\"; it is show or leave",
                         s->notice_advice);
-    if (s->notice_every_ms == 0)
+    if (s->user.notice_every_ms == 0)
         return rg__fail(RG_ERR_INVALID,
                         "--notice-every is 0; give a time, as 2s");
-    return rg__notices_check(s->notice, s->notice_base);
+    return rg__notices_check(s->user.notice, s->user.notice_base);
 }
 
 /* A flag that workers obey, too; variables and the file reach them anyway. */
@@ -456,7 +455,7 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .max = l->max,
         .argv = cli->argv,
         .run_dir = dir->path,
-        .advertise = s->advertise,
+        .user = s->user,
         .interface = s->library.interface,
         .etcd = rg__launch_etcd(l, s),
         .replaces_job = cli->replace_job,
@@ -465,28 +464,10 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .mpirun = l->mpi.mpirun,
         .flavour = l->mpi.flavour,
         .is_tagged = is_tagged(l, s),
-        .launch_timeout_ms = s->launch_timeout_ms,
-        .hang_ms = s->hang_ms,
         .stall_ms = s->library.stall_ms,
-        .max_restarts = s->max_restarts,
-        .start_timeout_ms = s->start_timeout_ms,
-        .elastic_timeout_ms = s->elastic_timeout_ms,
-        .etcd_timeout_ms = s->etcd_timeout_ms,
-        .grace_ms = s->grace_ms,
         .detect_ms = s->detect_ms != 0 ? s->detect_ms : RG__DETECT_FIRST_MS,
         .detect_follows = s->detect_ms == 0,
-        .vault_max_bytes = s->vault_max_bytes,
-        .deadline_ms = s->deadline_ms,
-        .notice = s->notice,
-        .notice_base = s->notice_base,
-        .notice_dmi = s->notice_dmi,
-        .notice_every_ms = s->notice_every_ms,
-        .notice_lead_ms = s->notice_lead_ms,
         .heeds_advice = heeds_advice(s),
-        .metrics = s->metrics,
-        .metrics_csv = s->metrics_csv,
-        .metrics_board = s->metrics_board,
-        .timeline = s->timeline,
         .history_dir = rg__or_null(l->history),
         .checkpoint_dir = rg__or_null(l->checkpoint),
         .checkpoint_steps = s->library.checkpoint_every.steps,

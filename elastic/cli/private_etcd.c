@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,6 +24,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/base/proof.h"
 
 #define ATTEMPTS       5
 #define READY_MS       20000 /* usually 0.1 s; seconds on a loaded machine */
@@ -90,7 +90,7 @@ static rg_status start_child(rg__private_etcd *etcd)
                                 &etcd->pid);
 }
 
-static rg_status choose_endpoint(rg__private_etcd *etcd, const rg__listen *at)
+static rg_status choose_endpoint(rg__private_etcd *etcd, const rg__inet *at)
 {
     etcd->is_open = at != NULL;
     if (etcd->is_open)
@@ -135,7 +135,7 @@ static rg_status fail_ended(const rg__private_etcd *etcd,
 
 /* One attempt; at: NULL for the socket, and where it names no port, with
  * another one each time. */
-static rg_status attempt(rg__private_etcd *etcd, const rg__listen *at,
+static rg_status attempt(rg__private_etcd *etcd, const rg__inet *at,
                          bool has_auth, bool *has_clashed_p)
 {
     bool is_dead = false;
@@ -153,7 +153,7 @@ static rg_status attempt(rg__private_etcd *etcd, const rg__listen *at,
     return fail_ended(etcd, lack, said);
 }
 
-static rg_status start_at(rg__private_etcd *etcd, const rg__listen *at,
+static rg_status start_at(rg__private_etcd *etcd, const rg__inet *at,
                           bool has_auth)
 {
     rg_status st = RG_OK;
@@ -168,14 +168,8 @@ static rg_status start_at(rg__private_etcd *etcd, const rg__listen *at,
 
 static rg_status make_password(rg__private_etcd *etcd)
 {
-    unsigned char random[16];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return rg__fail(RG_ERR_SYSTEM, "no random password: %s",
-                        strerror(errno));
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(etcd->password + 2 * i, 3, "%02x", random[i]);
     strcpy(etcd->user, "root");
-    return RG_OK;
+    return rg__random_name(etcd->password);
 }
 
 static rg_status make_data(const rg__private_etcd *etcd)
@@ -189,22 +183,22 @@ static rg_status make_data(const rg__private_etcd *etcd)
 }
 
 /* From the socket to a port with two locks: certificates and the password. */
-static rg_status open_to_others(rg__private_etcd *etcd, const rg__listen *at)
+static rg_status open_to_others(rg__private_etcd *etcd, const rg__inet *at)
 {
-    char host[INET6_ADDRSTRLEN];
+    rg__address host;
     rg__private_etcd_stop(etcd);
-    rg__listen_host(at, host);
+    rg__inet_show(&at->any, &host);
     snprintf(etcd->invitation, sizeof etcd->invitation,
              "%s/" RG__CERTS_INVITATION, etcd->dir);
     const rg_status st =
-        rg__certs_make(etcd->dir, host, etcd->password, etcd->ca_hash);
+        rg__certs_make(etcd->dir, host.text, etcd->password, etcd->ca_hash);
     return st == RG_OK ? start_at(etcd, at, true) : st;
 }
 
 rg_status rg__private_etcd_start(rg__private_etcd *etcd, const char *program,
                                  const char *dir, const char *listen)
 {
-    rg__listen there;
+    rg__inet there;
     rg_status st = RG_OK;
     memset(etcd, 0, sizeof *etcd);
     snprintf(etcd->dir, sizeof etcd->dir, "%s", dir);

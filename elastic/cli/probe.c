@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -20,27 +19,6 @@
 
 /* ---------------------------------------------------------------- addresses */
 
-static const void *bytes_of(const struct sockaddr *at)
-{
-    return at->sa_family == AF_INET
-               ? (const void *)&((const struct sockaddr_in *)(const void *)at)
-                     ->sin_addr
-               : (const void *)&((const struct sockaddr_in6 *)(const void *)at)
-                     ->sin6_addr;
-}
-
-static void show(const struct sockaddr *at, rg__address *text)
-{
-    if (inet_ntop(at->sa_family, bytes_of(at), text->text, sizeof text->text) ==
-        NULL)
-        text->text[0] = '\0';
-}
-
-void rg__probe_show(const rg__place_at *to, rg__address *text_p)
-{
-    show((const struct sockaddr *)&to->at, text_p);
-}
-
 bool rg__probe_is_loopback(const rg__address *address)
 {
     struct in6_addr v6;
@@ -49,19 +27,9 @@ bool rg__probe_is_loopback(const rg__address *address)
             IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
-void rg__probe_set_port(rg__place_at *to, uint32_t port)
+static int open_socket(const rg__inet *to, int type)
 {
-    if (to->at.ss_family == AF_INET)
-        ((struct sockaddr_in *)(void *)&to->at)->sin_port =
-            htons((uint16_t)port);
-    else
-        ((struct sockaddr_in6 *)(void *)&to->at)->sin6_port =
-            htons((uint16_t)port);
-}
-
-static int open_socket(const rg__place_at *to, int type)
-{
-    return socket(to->at.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return socket(to->any.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
 static int close_with(int sock, int result)
@@ -84,7 +52,7 @@ static void name_interface(const struct sockaddr *source,
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
         if (i->ifa_addr != NULL &&
             i->ifa_addr->sa_family == source->sa_family &&
-            memcmp(bytes_of(i->ifa_addr), bytes_of(source), n) == 0)
+            memcmp(rg__inet_host(i->ifa_addr), rg__inet_host(source), n) == 0)
             snprintf(name, IF_NAMESIZE, "%s", i->ifa_name);
     freeifaddrs(all);
 }
@@ -100,24 +68,21 @@ static int mtu_of(int sock, int family)
     return ok ? mtu : 0;
 }
 
-bool rg__probe_route(const rg__place_at *to, rg__route *route_p)
+bool rg__probe_route(const rg__inet *to, rg__route *route_p)
 {
-    rg__place_at aim = *to;
-    struct sockaddr_storage source;
-    socklen_t n = sizeof source;
+    rg__inet aim = *to, source;
     const int sock = open_socket(to, SOCK_DGRAM);
-    rg__probe_set_port(&aim, 9); /* a datagram socket sends nothing yet */
-    if (sock < 0 ||
-        connect(sock, (const struct sockaddr *)&aim.at, aim.bytes) != 0 ||
-        getsockname(sock, (struct sockaddr *)&source, &n) != 0) {
+    rg__inet_set_port(&aim, 9); /* a datagram socket sends nothing yet */
+    if (sock < 0 || connect(sock, &aim.any, rg__inet_bytes(&aim)) != 0 ||
+        !rg__inet_of(sock, &source)) {
         const int cause = errno;
         close_with(sock, 0);
         errno = cause;
         return false;
     }
-    show((const struct sockaddr *)&source, &route_p->source);
-    name_interface((const struct sockaddr *)&source, route_p->interface);
-    route_p->mtu = mtu_of(sock, to->at.ss_family);
+    rg__inet_show(&source.any, &route_p->source);
+    name_interface(&source.any, route_p->interface);
+    route_p->mtu = mtu_of(sock, to->any.sa_family);
     close(sock);
     return true;
 }
@@ -153,13 +118,13 @@ static int segment_of(int sock)
     return (int)info.tcpi_snd_mss + (has_stamps ? 12 : 0);
 }
 
-int rg__probe_connect(const rg__place_at *to, double *ms_p, int *segment_p)
+int rg__probe_connect(const rg__inet *to, double *ms_p, int *segment_p)
 {
     const uint64_t began = rg__now_ns();
     const int sock = open_socket(to, SOCK_STREAM);
     if (sock < 0)
         return errno;
-    if (connect(sock, (const struct sockaddr *)&to->at, to->bytes) != 0) {
+    if (connect(sock, &to->any, rg__inet_bytes(to)) != 0) {
         const int cause =
             errno == EINPROGRESS ? wait_for(sock, POLLOUT, CONNECT_MS) : errno;
         if (cause != 0)
@@ -186,12 +151,12 @@ static int hear_beat(int sock, const uint8_t *key, uint64_t host)
                : EBADMSG;
 }
 
-static int heads_of(const rg__place_at *to)
+static int heads_of(const rg__inet *to)
 {
-    return to->at.ss_family == AF_INET ? 28 : 48; /* of IP and UDP */
+    return to->any.sa_family == AF_INET ? 28 : 48; /* of IP and UDP */
 }
 
-int rg__probe_beat(const rg__place_at *to, const uint8_t key[RG__KEY_BYTES],
+int rg__probe_beat(const rg__inet *to, const uint8_t key[RG__KEY_BYTES],
                    uint64_t host, int packet, double *ms_p)
 {
     static const char nothing[RG__BEAT_MAX];
@@ -208,7 +173,7 @@ int rg__probe_beat(const rg__place_at *to, const uint8_t key[RG__KEY_BYTES],
     int cause = ETIMEDOUT;
     if (sock < 0)
         return errno;
-    if (connect(sock, (const struct sockaddr *)&to->at, to->bytes) != 0 ||
+    if (connect(sock, &to->any, rg__inet_bytes(to)) != 0 ||
         rg__random_bytes(&beat.from, sizeof beat.from) != RG_OK)
         return close_with(sock, errno);
     for (int i = 0; i < BEATS && cause == ETIMEDOUT; i++) {

@@ -10,14 +10,8 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
-#include "sdk/base/wire.h"
-
-typedef struct rg__place_at {
-    struct sockaddr_storage at;
-    socklen_t bytes;
-} rg__place_at;
+#include "sdk/base/address.h"
 
 typedef struct rg__route {
     rg__address source;
@@ -25,21 +19,18 @@ typedef struct rg__route {
     int mtu; /* of the way, as the kernel knows it; 0: not */
 } rg__route;
 
-/* Text in numbers. */
-void rg__probe_show(const rg__place_at *to, rg__address *text_p);
 bool rg__probe_is_loopback(const rg__address *address);
-void rg__probe_set_port(rg__place_at *to, uint32_t port);
 
 /* Which way packets would take; nothing is sent. false: none, see errno. */
-bool rg__probe_route(const rg__place_at *to, rg__route *route_p);
+bool rg__probe_route(const rg__inet *to, rg__route *route_p);
 
 /* Connect and close, within 3 s. Returns 0 or an errno; ETIMEDOUT: no answer
  * came. *segment_p: largest segment that both sides agreed on. */
-int rg__probe_connect(const rg__place_at *to, double *ms_p, int *segment_p);
+int rg__probe_connect(const rg__inet *to, double *ms_p, int *segment_p);
 
 /* Have the agent of that incarnation answer a datagram, within 1 s, with one of
  * that length; packets have so many bytes, 0: few. Returns 0 or an errno. */
-int rg__probe_beat(const rg__place_at *to, const uint8_t key[RG__KEY_BYTES],
+int rg__probe_beat(const rg__inet *to, const uint8_t key[RG__KEY_BYTES],
                    uint64_t host, int packet, double *ms_p);
 
 #endif

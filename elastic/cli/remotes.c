@@ -273,31 +273,31 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
     if (!r->has_any)
         return RG_OK;
     p->has_remotes = true;
-    p->metrics = NULL; /* the agents of the hosts show them */
+    p->user.metrics = NULL; /* the agents of the hosts show them */
     p->checkpoint_dir = s->library.checkpoint_dir; /* they write there */
     if (!p->has_etcd)
-        p->notice = "none"; /* the job goes on without this machine */
+        p->user.notice = "none"; /* the job goes on without this machine */
     rg_status st = find_programs(r, s);
     if (st == RG_OK)
         st = write_letter(r, cli, p);
     if (st != RG_OK)
         return st;
-    r->params = (rg__launcher_params){.host = p->host,
-                                      .rsh = r->rsh,
-                                      .program = r->program,
-                                      .own_program = r->own_program,
-                                      .letter = &r->letter,
-                                      .hosts = &r->hosts,
-                                      .discovery = s->discovery,
-                                      .interval_ms = s->discovery_ms,
-                                      .slots = s->slots != 0 ? s->slots : 1,
-                                      .spares = s->spares,
-                                      .start_timeout_ms = s->start_timeout_ms,
-                                      .etcd_timeout_ms = s->etcd_timeout_ms,
-                                      .has_last_checkpoint =
-                                          p->checkpoint_dir != NULL &&
-                                          p->checkpoint_on_stop,
-                                      .wait = r->params.wait};
+    r->params = (rg__launcher_params){
+        .host = p->host,
+        .rsh = r->rsh,
+        .program = r->program,
+        .own_program = r->own_program,
+        .letter = &r->letter,
+        .hosts = &r->hosts,
+        .discovery = s->discovery,
+        .interval_ms = s->discovery_ms,
+        .slots = s->slots != 0 ? s->slots : 1,
+        .spares = s->spares,
+        .start_timeout_ms = s->user.start_timeout_ms,
+        .etcd_timeout_ms = s->user.etcd_timeout_ms,
+        .has_last_checkpoint =
+            p->checkpoint_dir != NULL && p->checkpoint_on_stop,
+        .wait = r->params.wait};
     return rg__launcher_create(&r->params, &r->launcher);
 }
 

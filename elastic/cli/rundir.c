@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 
 #include "sdk/base/clock.h"
 #include "elastic/agent/agent.h"
+#include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/cli/certs.h"
 #include "sdk/base/fail.h"
 
@@ -257,20 +257,13 @@ static bool is_lock_here(const char *path, const char *name)
     return strcmp(name, JOB_LOCK) == 0 || is_agent_lock(name);
 }
 
-static int remove_entry(const char *path, const struct stat *at, int type,
-                        struct FTW *where)
-{
-    (void)at, (void)type, (void)where;
-    return remove(path) != 0 && errno != ENOENT;
-}
-
 static bool remove_here(const char *dir, const char *name)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", dir, name) >= PATH_MAX)
         return false;
     if (strcmp(name, "etcd") == 0)
-        nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+        rg__remove_tree(path);
     else if (is_ours(name))
         unlink(path);
     return false; /* go on */

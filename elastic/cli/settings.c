@@ -43,10 +43,11 @@ static const rg__cfg_field cli_table[] = {
      "the mpirun of --mpi with flags of its own, such as `mpirun --bind-to "
      "core`, none that sets the number of ranks or their places; without it, "
      "that of the MPI which the program is linked with, or of PATH"},
-    {"LAUNCH_TIMEOUT", "60s", RG__CFG_TIME_AT(rg__settings, launch_timeout_ms),
+    {"LAUNCH_TIMEOUT", "60s",
+     RG__CFG_TIME_AT(rg__settings, user.launch_timeout_ms),
      "how long a launch of --mpi may take until all ranks have called rg_init; "
      "then another one is begun"},
-    {"HANG_TIMEOUT", "0s", RG__CFG_TIME_AT(rg__settings, hang_ms),
+    {"HANG_TIMEOUT", "0s", RG__CFG_TIME_AT(rg__settings, user.hang_ms),
      "how long a launch of --mpi may go on without the end of a step "
      "(rg_state_commit, rg_step_end), since the ranks may wait for each other; "
      "then another one is begun; 0s: never, but after REGROUP_STALL the wait "
@@ -114,7 +115,7 @@ static const rg__cfg_field cli_table[] = {
      "the job's name; none: from the program's name and the process number"},
     {"HOST", NULL, RG__CFG_TEXT_AT(rg__settings, host),
      "this host's name in the job; none: the machine's"},
-    {"ADVERTISE", NULL, RG__CFG_TEXT_AT(rg__settings, advertise),
+    {"ADVERTISE", NULL, RG__CFG_TEXT_AT(rg__settings, user.advertise),
      "this host's address for the other hosts, in numbers; none: the source "
      "address of the route to etcd"},
     {"HISTORY", NULL, RG__CFG_TEXT_AT(rg__settings, history),
@@ -122,61 +123,63 @@ static const rg__cfg_field cli_table[] = {
     {"OUTPUT", NULL, RG__CFG_TEXT_AT(rg__settings, output),
      "directory for a file per worker process with its output; none: each "
      "line here, behind the worker's name and rank"},
-    {"MAX_RESTARTS", "3", RG__CFG_COUNT_AT(rg__settings, max_restarts),
+    {"MAX_RESTARTS", "3", RG__CFG_COUNT_AT(rg__settings, user.max_restarts),
      "how many failures of a slot's program, without a newer commit in "
      "between, are followed by a restart; a SIGKILL or SIGTERM from outside is "
      "no failure; 0: no slot is started again"},
-    {"START_TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, start_timeout_ms),
+    {"START_TIMEOUT", "30s",
+     RG__CFG_TIME_AT(rg__settings, user.start_timeout_ms),
      "how long the first generation waits for --max workers before it starts "
      "with --min of them, and how long hosts of a list are tried while fewer "
      "can be reached"},
     {"ELASTIC_TIMEOUT", "600s",
-     RG__CFG_TIME_AT(rg__settings, elastic_timeout_ms),
+     RG__CFG_TIME_AT(rg__settings, user.elastic_timeout_ms),
      "how long the job waits below --min before it ends with 75"},
-    {"ETCD_TIMEOUT", "1h", RG__CFG_TIME_AT(rg__settings, etcd_timeout_ms),
+    {"ETCD_TIMEOUT", "1h", RG__CFG_TIME_AT(rg__settings, user.etcd_timeout_ms),
      "how long a host that can do nothing without etcd, because its workers "
      "have finished or the world is broken, waits for an etcd that is away "
      "before it leaves with 69 or 75; and how long a job that is done waits "
      "for other hosts meanwhile"},
-    {"AGENT_GRACE", "10s", RG__CFG_TIME_AT(rg__settings, grace_ms),
+    {"AGENT_GRACE", "10s", RG__CFG_TIME_AT(rg__settings, user.grace_ms),
      "how long workers live without their agent"},
     {"DETECT", "auto", RG__CFG_DETECT_AT(rg__settings, detect_ms),
      "a silent worker or host counts as lost after this long: auto (begins "
      "with 500ms; from 300ms for hosts, 500ms for workers, up to 3s, as the "
      "delays of the last ten minutes ask for), lan (500ms), cloud (3s) or a "
      "time"},
-    {"NOTICE", "auto", RG__CFG_TEXT_AT(rg__settings, notice),
+    {"NOTICE", "auto", RG__CFG_TEXT_AT(rg__settings, user.notice),
      "sources that announce that this host will be taken away, so that it "
      "leaves in time: aws, gcp, azure, kubernetes[:PATH], file:PATH, url:URL, "
      "command:CMD, several with commas; auto: the cloud that this machine's "
      "firmware names; none"},
-    {"NOTICE_LEAD", "2m", RG__CFG_TIME_AT(rg__settings, notice_lead_ms),
+    {"NOTICE_LEAD", "2m", RG__CFG_TIME_AT(rg__settings, user.notice_lead_ms),
      "how long before the time that a notice names the host begins to leave"},
     {"NOTICE_ADVICE", "show", RG__CFG_TEXT_AT(rg__settings, notice_advice),
      "what follows from advice, such as a rebalance recommendation: show it, "
      "or leave, as from a notice"},
-    {"NOTICE_EVERY", "2s", RG__CFG_TIME_AT(rg__settings, notice_every_ms),
+    {"NOTICE_EVERY", "2s", RG__CFG_TIME_AT(rg__settings, user.notice_every_ms),
      "how often sources of notices are asked"},
-    {"NOTICE_BASE", NULL, RG__CFG_TEXT_AT(rg__settings, notice_base),
+    {"NOTICE_BASE", NULL, RG__CFG_TEXT_AT(rg__settings, user.notice_base),
      "address of the clouds' metadata service, as http://[fd00:ec2::254]; "
      "none: at http://169.254.169.254"},
-    {"NOTICE_DMI", NULL, RG__CFG_TEXT_AT(rg__settings, notice_dmi),
+    {"NOTICE_DMI", NULL, RG__CFG_TEXT_AT(rg__settings, user.notice_dmi),
      "directory in which --notice auto looks for the cloud's name; none: "
      "/sys/class/dmi/id"},
-    {"VAULT_MAX", "0", RG__CFG_BYTES_AT(rg__settings, vault_max_bytes),
+    {"VAULT_MAX", "0", RG__CFG_BYTES_AT(rg__settings, user.vault_max_bytes),
      "most memory of this host for commits; 0: what the machine has"},
-    {"METRICS", NULL, RG__CFG_TEXT_AT(rg__settings, metrics),
+    {"METRICS", NULL, RG__CFG_TEXT_AT(rg__settings, user.metrics),
      "where the agent shows /metrics (Prometheus) and /healthz over HTTP, as "
      "9100 (loopback), 10.0.0.7:9100, or 0 for any free port, which `regroup "
      "status` shows; none: nowhere"},
-    {"METRICS_CSV", NULL, RG__CFG_TEXT_AT(rg__settings, metrics_csv),
+    {"METRICS_CSV", NULL, RG__CFG_TEXT_AT(rg__settings, user.metrics_csv),
      "file to which the agent of rank 0 writes what the program gives to "
      "rg_metric, a line for each metric of a step; on several hosts with the "
      "host's name before the ending; none: no file"},
-    {"METRICS_TENSORBOARD", NULL, RG__CFG_TEXT_AT(rg__settings, metrics_board),
+    {"METRICS_TENSORBOARD", NULL,
+     RG__CFG_TEXT_AT(rg__settings, user.metrics_board),
      "directory to which it writes the same as an event file for TensorBoard; "
      "none: no file"},
-    {"TIMELINE", NULL, RG__CFG_TEXT_AT(rg__settings, timeline),
+    {"TIMELINE", NULL, RG__CFG_TEXT_AT(rg__settings, user.timeline),
      "file of a timeline in Chrome's trace format: operations, waits, commits "
      "and changes of the world; on several hosts each agent writes its own, "
      "with the host's name before the ending; none: no file"},
@@ -187,7 +190,7 @@ static const rg__cfg_field cli_table[] = {
      "how long `regroup stop` waits for the job's end"},
     {"INTERVAL", "1s", RG__CFG_TIME_AT(rg__settings, interval_ms),
      "how often `--watch` and `--follow` look again"},
-    {"DEADLINE", "30s", RG__CFG_TIME_AT(rg__settings, deadline_ms),
+    {"DEADLINE", "30s", RG__CFG_TIME_AT(rg__settings, user.deadline_ms),
      "how long a host that is asked to leave (drain, SIGTERM, a notice without "
      "a time) may take until its next commit; then it leaves without one"},
     {"PEER", NULL, RG__CFG_TEXT_AT(rg__settings, peer),

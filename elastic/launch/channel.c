@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "elastic/agent/base/reap.h"
+#include "sdk/base/child.h"
 #include "sdk/base/fail.h"
 
 #define LINE_BYTES 9216 /* the longest that an agent prints, with its label */
@@ -229,18 +229,9 @@ static char *make_command(const char *program)
 static void become_rsh(const rg__channel_params *p, const int pipes[3][2],
                        pid_t parent)
 {
-    sigset_t none;
-    sigemptyset(&none);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    dup2(pipes[0][0], STDIN_FILENO);
-    dup2(pipes[1][1], STDOUT_FILENO);
-    dup2(pipes[2][1], STDERR_FILENO);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
-    signal(SIGPIPE, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    rg__child_follow(parent);
+    rg__child_ready(pipes[0][0], pipes[1][1], pipes[2][1]);
     if (p->target == NULL) {
         execl(p->program, p->program, "remote", (char *)NULL);
         fprintf(stderr, "%s can't be executed: %s\n", p->program,
@@ -358,8 +349,8 @@ rg_status rg__channel_start(const rg__channel_params *params, pid_t *pid_p)
     const pid_t pid = fork();
     if (pid == 0) {
         setpgid(0, 0); /* Ctrl-C is for the launcher */
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(getppid() == parent ? become_channel(&c) : 1);
+        rg__child_follow(parent);
+        _exit(become_channel(&c));
     }
     free(c.unsent);
     if (pid < 0)

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sdk/base/child.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -35,17 +35,9 @@ static void complain(rg__discovery *d, const char *why)
 
 static void become_script(const rg__discovery *d, pid_t parent)
 {
-    sigset_t none;
-    sigemptyset(&none);
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    dup2(d->out, STDOUT_FILENO);
-    dup2(d->err, STDERR_FILENO);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
-    signal(SIGPIPE, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    rg__child_follow(parent);
+    rg__child_ready(STDIN_FILENO, d->out, d->err);
     execl("/bin/sh", "sh", "-c", d->command, (char *)NULL);
     _exit(127);
 }

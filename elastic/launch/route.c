@@ -32,15 +32,11 @@ static bool is_own_name(const char *target)
 /* Only an address of this host can be bound. */
 static bool is_own_address(const struct addrinfo *at)
 {
-    struct sockaddr_storage to;
+    rg__inet to;
     memcpy(&to, at->ai_addr, at->ai_addrlen);
-    if (to.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&to)->sin6_port = 0;
-    else
-        ((struct sockaddr_in *)&to)->sin_port = 0;
+    rg__inet_set_port(&to, 0);
     const int sock = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const bool is_own =
-        sock >= 0 && bind(sock, (struct sockaddr *)&to, at->ai_addrlen) == 0;
+    const bool is_own = sock >= 0 && bind(sock, &to.any, at->ai_addrlen) == 0;
     if (sock >= 0)
         close(sock);
     return is_own;

@@ -36,10 +36,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/base/proof.h"
 
 #define MS_NS     UINT64_C(1000000)
 #define NAMES_MAX 3 /* hosts in a sentence; the rest is counted */
@@ -325,15 +325,6 @@ static int count_leaving(const look *l, const rg__proposal *p)
 
 /* ---------------------------------------------------------------- proposal */
 
-static void random_op(char op[33])
-{
-    uint8_t bytes[16] = {0};
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        memset(bytes, 0, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(op + 2 * i, 3, "%02x", bytes[i]);
-}
-
 static bool add_proposal_host(const look *l, rg__proposal *p, uint64_t id)
 {
     if (rg__proposal_host_index(p, id) >= 0)
@@ -484,7 +475,7 @@ static rg_status propose(const look *l, members *list)
     p->is_announced = l->decided != NULL && !is_broken(l, l->decided);
     p->token = l->s->leader_token;
     p->cur = l->s->cur.mod_revision;
-    random_op(p->op);
+    rg__random_name(p->op);
     p->kind = find_cause(l, list, p->cause);
     p->launch = l->c->is_mpi ? l->s->mpirun.number : 0;
     p->member = list->id;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sdk/base/grow.h"
+#include "sdk/base/proof.h"
 
 #define NOTICE_MS_MAX 60000
 
@@ -115,25 +116,11 @@ bool rg__record_key_read(const char *text, rg__key *key)
 char *rg__meta_text(const rg__meta *meta)
 {
     char key[2 * RG__KEY_BYTES + 1];
-    for (size_t i = 0; i < RG__KEY_BYTES; i++)
-        snprintf(key + 2 * i, 3, "%02x", meta->key[i]);
+    rg__hex(key, meta->key, RG__KEY_BYTES);
     return rg__json_text(json_pack("{s:i,s:s,s:s,s:i,s:i,s:b}", "format",
                                    RG__META_FORMAT, "uuid", meta->uuid, "key",
                                    key, "min", meta->min, "max", meta->max,
                                    "one_host", meta->is_one_host));
-}
-
-static bool read_key(uint8_t key[RG__KEY_BYTES], const char *text)
-{
-    if (strlen(text) != 2 * RG__KEY_BYTES)
-        return false;
-    for (size_t i = 0; i < RG__KEY_BYTES; i++) {
-        unsigned byte;
-        if (sscanf(text + 2 * i, "%2x", &byte) != 1)
-            return false;
-        key[i] = (uint8_t)byte;
-    }
-    return true;
 }
 
 bool rg__meta_read(const json_t *j, rg__meta *meta)
@@ -146,7 +133,7 @@ bool rg__meta_read(const json_t *j, rg__meta *meta)
                           "{s:i,s:s,s:i,s:i}", "format", &format, "key", &key,
                           "min", &meta->min, "max", &meta->max) == 0 &&
            format == RG__META_FORMAT && meta->min >= 1 &&
-           meta->max >= meta->min && read_key(meta->key, key) &&
+           meta->max >= meta->min && rg__unhex(meta->key, RG__KEY_BYTES, key) &&
            rg__text_field(j, "uuid", meta->uuid, sizeof meta->uuid);
 }
 

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sdk/base/child.h"
+
 #define OUTPUT_MAX 4096 /* of it is kept */
 
 typedef struct child {
@@ -27,18 +29,9 @@ typedef struct child {
 
 static void run(const char *command, int out)
 {
-    sigset_t none;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
-    const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (in >= 0)
-        dup2(in, STDIN_FILENO);
-    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+    rg__child_ready(-1, out, out);
     execl("/bin/sh", "sh", "-c", command, (char *)NULL);
     _exit(126);
 }

@@ -1,4 +1,3 @@
-/* Looking through the interfaces of this host. */
 #include "sdk/base/address.h"
 
 #include <arpa/inet.h>
@@ -12,17 +11,101 @@
 
 #include "sdk/base/fail.h"
 
-/* As numbers; false: another family, or too long. */
-static bool show(const struct sockaddr *from, rg__address *to)
+socklen_t rg__inet_bytes(const rg__inet *at)
 {
-    const void *bytes =
-        from->sa_family == AF_INET
-            ? (const void *)&((const struct sockaddr_in *)(const void *)from)
-                  ->sin_addr
-            : (const void *)&((const struct sockaddr_in6 *)(const void *)from)
-                  ->sin6_addr;
-    return inet_ntop(from->sa_family, bytes, to->text, sizeof to->text) != NULL;
+    return at->any.sa_family == AF_INET ? sizeof at->v4 : sizeof at->v6;
 }
+
+uint32_t rg__inet_port(const rg__inet *at)
+{
+    return ntohs(at->any.sa_family == AF_INET ? at->v4.sin_port
+                                              : at->v6.sin6_port);
+}
+
+void rg__inet_set_port(rg__inet *at, uint32_t port)
+{
+    if (at->any.sa_family == AF_INET)
+        at->v4.sin_port = htons((uint16_t)port);
+    else
+        at->v6.sin6_port = htons((uint16_t)port);
+}
+
+const void *rg__inet_host(const struct sockaddr *at)
+{
+    const rg__inet *in = (const void *)at;
+    return at->sa_family == AF_INET ? (const void *)&in->v4.sin_addr
+                                    : (const void *)&in->v6.sin6_addr;
+}
+
+bool rg__inet_read(const rg__address *address, uint32_t port, rg__inet *at)
+{
+    *at = (rg__inet){.v6.sin6_family = AF_INET6};
+    if (inet_pton(AF_INET6, address->text, &at->v6.sin6_addr) != 1) {
+        *at = (rg__inet){.v4.sin_family = AF_INET};
+        if (inet_pton(AF_INET, address->text, &at->v4.sin_addr) != 1)
+            return false;
+    }
+    rg__inet_set_port(at, port);
+    return true;
+}
+
+bool rg__inet_show(const struct sockaddr *at, rg__address *to)
+{
+    return inet_ntop(at->sa_family, rg__inet_host(at), to->text,
+                     sizeof to->text) != NULL;
+}
+
+bool rg__inet_of(int sock, rg__inet *at)
+{
+    socklen_t bytes = sizeof *at;
+    return getsockname(sock, &at->any, &bytes) == 0;
+}
+
+int rg__inet_find(const char *host, const char *port, int flags, rg__inet *at)
+{
+    const struct addrinfo want = {.ai_flags = flags,
+                                  .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    const int code = getaddrinfo(host, port, &want, &found);
+    if (code != 0)
+        return code;
+    memcpy(at, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    return 0;
+}
+
+bool rg__inet_split(char *text, const char **host_p, const char **port_p)
+{
+    char *end = NULL;
+    *host_p = text;
+    *port_p = "";
+    if (text[0] == '[') {
+        *host_p = text + 1;
+        end = strchr(text, ']');
+        if (end == NULL)
+            return false;
+        *end++ = '\0';
+    } else {
+        end = strchr(text, ':');
+        if (end == NULL || strchr(end + 1, ':') != NULL)
+            return true; /* a bare IPv6 address */
+    }
+    if (*end == '\0')
+        return true;
+    *port_p = end + 1;
+    const bool has_port = *end == ':' && end[1] != '\0';
+    *end = '\0';
+    return has_port;
+}
+
+int rg__inet_port_read(const char *text)
+{
+    const size_t digits = strspn(text, "0123456789");
+    const int port = digits <= 5 ? atoi(text) : -1;
+    return digits > 0 && text[digits] == '\0' && port <= 65535 ? port : -1;
+}
+
+/* -------------------------------------------------------------- interfaces */
 
 /* Do the first `bits` bits agree? */
 static bool is_in_net(const uint8_t *a, const uint8_t *net, int bits)
@@ -49,24 +132,15 @@ static bool matches_cidr(const char *cidr, const struct sockaddr *at)
     if (end == slash + 1 || *end != '\0' || bits < 0 || bits > most ||
         inet_pton(at->sa_family, net, bytes) != 1)
         return false;
-    const uint8_t *mine =
-        at->sa_family == AF_INET
-            ? (const uint8_t *)&((const struct sockaddr_in *)(const void *)at)
-                  ->sin_addr
-            : (const uint8_t *)&((const struct sockaddr_in6 *)(const void *)at)
-                  ->sin6_addr;
-    return is_in_net(mine, bytes, (int)bits);
+    return is_in_net(rg__inet_host(at), bytes, (int)bits);
 }
 
 static bool is_usable(const struct sockaddr *at)
 {
-    if (at == NULL)
-        return false;
-    if (at->sa_family == AF_INET)
-        return true;
-    return at->sa_family == AF_INET6 &&
-           !IN6_IS_ADDR_LINKLOCAL(
-               &((const struct sockaddr_in6 *)(const void *)at)->sin6_addr);
+    const rg__inet *in = (const void *)at;
+    return at != NULL && (at->sa_family == AF_INET ||
+                          (at->sa_family == AF_INET6 &&
+                           !IN6_IS_ADDR_LINKLOCAL(&in->v6.sin6_addr)));
 }
 
 static bool is_plain(const struct ifaddrs *i)
@@ -90,7 +164,7 @@ rg_status rg__address_of(const char *interface, rg__address *to)
         return rg__fail(RG_ERR_SYSTEM, "the interfaces can't be listed");
     for (const struct ifaddrs *i = all; i != NULL && !is_found; i = i->ifa_next)
         is_found = is_usable(i->ifa_addr) && is_meant(i, interface) &&
-                   show(i->ifa_addr, to);
+                   rg__inet_show(i->ifa_addr, to);
     freeifaddrs(all);
     if (is_found)
         return RG_OK;
@@ -109,13 +183,11 @@ rg_status rg__address_of(const char *interface, rg__address *to)
 
 static bool find_source(const struct addrinfo *to, rg__address *mine)
 {
-    struct sockaddr_storage self;
-    socklen_t n = sizeof self;
+    rg__inet self;
     const int sock = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     const bool is_found =
         sock >= 0 && connect(sock, to->ai_addr, to->ai_addrlen) == 0 &&
-        getsockname(sock, (struct sockaddr *)&self, &n) == 0 &&
-        show((const struct sockaddr *)&self, mine);
+        rg__inet_of(sock, &self) && rg__inet_show(&self.any, mine);
     if (sock >= 0)
         close(sock);
     return is_found;

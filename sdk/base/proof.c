@@ -40,3 +40,24 @@ rg_status rg__random_bytes(void *to, size_t n)
         return RG_OK;
     return rg__fail(RG_ERR_SYSTEM, "the system gives no random numbers");
 }
+
+void rg__hex(char *text, const void *bytes, size_t n)
+{
+    sodium_bin2hex(text, 2 * n + 1, bytes, n);
+}
+
+bool rg__unhex(void *bytes, size_t n, const char *text)
+{
+    size_t found = 0;
+    return sodium_hex2bin(bytes, n, text, strlen(text), NULL, &found, NULL) ==
+               0 &&
+           found == n;
+}
+
+rg_status rg__random_name(char text[33])
+{
+    uint8_t bytes[16] = {0};
+    const rg_status st = rg__random_bytes(bytes, sizeof bytes);
+    rg__hex(text, bytes, sizeof bytes);
+    return st;
+}

@@ -27,5 +27,11 @@ bool rg__mac_is(const uint8_t mac[RG__MAC_BYTES], const uint8_t *key,
 
 /* Bytes that can't be guessed. */
 rg_status rg__random_bytes(void *to, size_t n);
+/* The same as 32 hex digits; without random numbers they are zeros. */
+rg_status rg__random_name(char text[33]);
+/* 2 n digits and a NUL. */
+void rg__hex(char *text, const void *bytes, size_t n);
+/* Back again; false: these are not the digits of n bytes. */
+bool rg__unhex(void *bytes, size_t n, const char *text);
 
 #endif

@@ -39,11 +39,10 @@ static int next_descriptor(void)
 
 static int call(const rg__agent *a)
 {
-    struct sockaddr_storage at;
-    socklen_t n = 0;
-    CHECK(rg__peers_sockaddr(&a->address, a->port, &at, &n));
-    const int sock = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(sock >= 0 && connect(sock, (struct sockaddr *)&at, n) == 0);
+    rg__inet at;
+    CHECK(rg__inet_read(&a->address, a->port, &at));
+    const int sock = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(sock >= 0 && connect(sock, &at.any, rg__inet_bytes(&at)) == 0);
     return sock;
 }
 

@@ -81,7 +81,7 @@ static void other_size(void)
 static void no_room(void)
 {
     scene s = set_up(0);
-    s.to->own.vault_max_bytes = 1000;
+    s.to->own.user.vault_max_bytes = 1000;
     check_reason(&s, "needs", "");
 }
 

@@ -587,15 +587,15 @@ static void run_agent(bool creates_job)
         .max = hosts,
         .argv = argv,
         .run_dir = run_dir,
-        .advertise = sim_address(),
+        .user.advertise = sim_address(),
         .etcd = {.endpoints = "http://10.0.0.1:2379"},
         .creates_job = creates_job,
-        .start_timeout_ms = 60000,
-        .elastic_timeout_ms = 60000,
-        .etcd_timeout_ms = 60000,
-        .grace_ms = 10000,
+        .user.start_timeout_ms = 60000,
+        .user.elastic_timeout_ms = 60000,
+        .user.etcd_timeout_ms = 60000,
+        .user.grace_ms = 10000,
         .detect_ms = 3000,
-        .vault_max_bytes = 1 << 20};
+        .user.vault_max_bytes = 1 << 20};
     rg__fdstore *fdstore = fdstore_create();
     sim_script = creates_job ? change : join;
     rg__agent_run(&params, fdstore);

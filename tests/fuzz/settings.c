@@ -41,7 +41,7 @@ static void check_settings(const rg__cli *cli)
 {
     const rg__settings *s = &cli->settings;
     FUZZ_CLAIM(s->np >= 0 && s->min >= 0 && s->max >= 0 && s->slots >= 0);
-    FUZZ_CLAIM(s->max_restarts >= 0);
+    FUZZ_CLAIM(s->user.max_restarts >= 0);
     FUZZ_CLAIM(s->job == NULL || s->job[0] != '\0');
     for (size_t i = 0; i < rg__cfg_count(cli->cfg); i++) {
         const rg__cfg_item item = rg__cfg_at(cli->cfg, i);
@@ -104,13 +104,13 @@ static void take_file(fuzz_input *in)
 static void take_texts(fuzz_input *in)
 {
     char *text = fuzz_line(in);
-    rg__listen listen;
+    rg__inet at;
     rg__loop *loop = NULL;
     rg__etcd *etcd = NULL;
     const rg__etcd_params params = {.endpoints = text};
     rg__log_levels(text);
-    if (rg__listen_read(text, &listen) == RG_OK)
-        FUZZ_CLAIM(listen.bytes > 0 && listen.bytes <= sizeof listen.at);
+    if (rg__listen_read(text, &at) == RG_OK)
+        FUZZ_CLAIM(at.any.sa_family != 0);
     FUZZ_CLAIM(rg__loop_create(&loop) == RG_OK);
     if (rg__etcd_create(loop, &params, &etcd) == RG_OK)
         FUZZ_CLAIM(strncmp(text, "http", 4) == 0 ||

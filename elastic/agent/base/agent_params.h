@@ -21,7 +21,26 @@
 
 #define RG__DETECT_FIRST_MS 500 /* of a budget that follows */
 
+/* What it takes from the user's flags and variables as it is. */
+typedef struct rg__user_settings {
+    const char *advertise; /* NULL: the interface, or the route to etcd says */
+    uint64_t launch_timeout_ms;
+    uint64_t hang_ms; /* without a step, then the launch is over; 0: never */
+    int max_restarts;
+    uint64_t start_timeout_ms, elastic_timeout_ms, etcd_timeout_ms, grace_ms;
+    uint64_t vault_max_bytes; /* 0: what the machine has */
+    uint64_t deadline_ms;     /* for a host that is asked to leave */
+    const char *notice, *notice_base, *notice_dmi; /* as elastic/notice has
+                                                      them; NULL: none */
+    uint64_t notice_every_ms, notice_lead_ms;
+    const char *metrics;       /* where they are shown (scrape.h); NULL: not */
+    const char *metrics_csv;   /* a file, */
+    const char *metrics_board; /* a directory (scalars.h); NULL: none */
+    const char *timeline;      /* a file (timeline.h); NULL: none */
+} rg__user_settings;
+
 typedef struct rg__agent_params {
+    rg__user_settings user;
     const char *job, *host;
     int slots;           /* workers that this host starts; 0: it starts none and
                             only takes part */
@@ -29,9 +48,9 @@ typedef struct rg__agent_params {
     char *const *argv;   /* the program and its arguments, NULL at the end */
     const char *run_dir; /* the job's run directory, 0700, exists: the agent's
                             socket is <run_dir>/agent-<host>.sock */
-    const char *advertise, *interface; /* NULL: the route to etcd says */
-    rg__etcd_params etcd; /* without on_state, which is the agent's */
-    bool creates_job;     /* refuse a running job of that name, and start over;
+    const char *interface; /* NULL: the route to etcd says */
+    rg__etcd_params etcd;  /* without on_state, which is the agent's */
+    bool creates_job;      /* refuse a running job of that name, and start over;
                           false: join the job, or create it if there is none */
     bool replaces_job; /* one that has not ended is dead, says the operator */
     bool is_one_host;  /* no other host can join: it listens at no port */
@@ -46,26 +65,12 @@ typedef struct rg__agent_params {
     const char *mpirun;                /* its words, split at blanks */
     const struct rg__flavour *flavour; /* and what it is (mpirun/flavour.h);
                                           NULL without slots */
-    bool is_tagged; /* lines of output bear the worker's name and rank */
-    uint64_t launch_timeout_ms;
-    uint64_t hang_ms;  /* without a step, then the launch is over; 0: never */
-    uint64_t stall_ms; /* and is reported; 0: never */
-    int max_restarts;
-    uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms;
+    bool is_tagged;      /* lines of output bear the worker's name and rank */
+    uint64_t stall_ms;   /* without a step, then that is reported; 0: never */
     uint64_t detect_ms;  /* the budget, or the one to begin with if it */
     bool detect_follows; /* what is observed (hosts/delays.h): */
     uint64_t budget_ns;  /* what the leader has chosen, 0: nothing yet */
-    uint64_t etcd_timeout_ms;
-    uint64_t vault_max_bytes; /* 0: what the machine has */
-    uint64_t deadline_ms;     /* for a host that is asked to leave */
-    const char *notice, *notice_base, *notice_dmi; /* as elastic/notice has
-                                                      them; NULL: none */
-    uint64_t notice_every_ms, notice_lead_ms;
-    bool heeds_advice;          /* as it does notices */
-    const char *metrics;        /* where they are shown (scrape.h); NULL: not */
-    const char *metrics_csv;    /* a file, */
-    const char *metrics_board;  /* a directory (scalars.h); NULL: none */
-    const char *timeline;       /* a file (timeline.h); NULL: none */
+    bool heeds_advice;   /* as it does notices */
     const char *history_dir;    /* NULL: none; exists */
     const char *output_dir;     /* NULL: prefixed to our own output; exists */
     const char *checkpoint_dir; /* NULL: none; exists; all hosts' */

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -51,67 +50,37 @@ struct rg__scrape {
 
 /* ------------------------------------------------------------------ address */
 
-static bool is_port(const char *text)
+rg_status rg__scrape_address(const char *text, rg__inet *at_p)
 {
-    const size_t digits = strspn(text, "0123456789");
-    return digits > 0 && digits <= 5 && text[digits] == '\0' &&
-           atoi(text) <= 65535;
-}
-
-/* "[::1]:9100", "10.0.0.7:9100" or "9100" in two. */
-static bool split(char *text, const char **host_p, const char **port_p)
-{
-    char *colon = strrchr(text, ':');
-    *host_p = "127.0.0.1";
-    *port_p = text;
-    if (colon == NULL)
-        return true;
-    *colon = '\0';
-    *host_p = text;
-    *port_p = colon + 1;
-    if (text[0] != '[')
-        return strchr(text, ':') == NULL;
-    *host_p = text + 1;
-    if (colon == text || colon[-1] != ']')
-        return false;
-    colon[-1] = '\0';
-    return true;
-}
-
-rg_status rg__scrape_address(const char *text, struct sockaddr_storage *at_p,
-                             socklen_t *bytes_p)
-{
-    const struct addrinfo want = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-                                  .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
     const char *host, *port;
     char copy[80];
     snprintf(copy, sizeof copy, "%s", text);
-    if (strlen(text) >= sizeof copy || !split(copy, &host, &port) ||
-        !is_port(port) || getaddrinfo(host, port, &want, &found) != 0)
-        return rg__fail(RG_ERR_INVALID,
-                        "--metrics \"%s\" is not an address to listen at; one "
-                        "looks like 9100, 10.0.0.7:9100 or [fd00::1]:9100, "
-                        "with port 0 for any that is free",
-                        text);
-    memcpy(at_p, found->ai_addr, found->ai_addrlen);
-    *bytes_p = found->ai_addrlen;
-    freeaddrinfo(found);
-    return RG_OK;
+    bool is_right =
+        strlen(text) < sizeof copy && rg__inet_split(copy, &host, &port);
+    if (is_right && port[0] == '\0') { /* it stands alone */
+        port = host;
+        host = "127.0.0.1";
+    }
+    is_right =
+        is_right && rg__inet_port_read(port) >= 0 &&
+        rg__inet_find(host, port, AI_NUMERICHOST | AI_NUMERICSERV, at_p) == 0;
+    return is_right
+               ? RG_OK
+               : rg__fail(RG_ERR_INVALID,
+                          "--metrics \"%s\" is not an address to listen at; "
+                          "one looks like 9100, 10.0.0.7:9100 or "
+                          "[fd00::1]:9100, with port 0 for any that is free",
+                          text);
 }
 
 static void show_place(int sock, char *text, size_t n)
 {
-    struct sockaddr_storage at;
-    socklen_t bytes = sizeof at;
-    char host[INET6_ADDRSTRLEN], port[8];
+    rg__inet at;
+    rg__address host;
     text[0] = '\0';
-    if (getsockname(sock, (struct sockaddr *)&at, &bytes) != 0 ||
-        getnameinfo((const struct sockaddr *)&at, bytes, host, sizeof host,
-                    port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return;
-    snprintf(text, n, at.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
-             port);
+    if (rg__inet_of(sock, &at) && rg__inet_show(&at.any, &host))
+        snprintf(text, n, at.any.sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u",
+                 host.text, rg__inet_port(&at));
 }
 
 /* ------------------------------------------------------------------ clients */
@@ -328,16 +297,15 @@ static void on_pause(void *arg)
 static rg_status open_listener(const rg__agent *a, int *listener_p)
 {
     const int one = 1;
-    struct sockaddr_storage at;
-    socklen_t bytes;
-    const rg_status st = rg__scrape_address(a->params->metrics, &at, &bytes);
+    rg__inet at;
+    const rg_status st = rg__scrape_address(a->params->user.metrics, &at);
     if (st != RG_OK)
         return st;
     const int sock =
-        socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (sock >= 0)
         setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (sock < 0 || bind(sock, (const struct sockaddr *)&at, bytes) != 0 ||
+    if (sock < 0 || bind(sock, &at.any, rg__inet_bytes(&at)) != 0 ||
         listen(sock, CLIENTS_MAX) != 0) {
         const int cause = errno;
         if (sock >= 0)
@@ -345,7 +313,7 @@ static rg_status open_listener(const rg__agent *a, int *listener_p)
         return rg__fail(RG_ERR_SYSTEM,
                         "metrics can't be shown at %s: %s; name another "
                         "address or port, or port 0 (--metrics)",
-                        a->params->metrics, strerror(cause));
+                        a->params->user.metrics, strerror(cause));
     }
     *listener_p = sock;
     return RG_OK;
@@ -353,7 +321,7 @@ static rg_status open_listener(const rg__agent *a, int *listener_p)
 
 rg_status rg__scrape_open(rg__agent *a)
 {
-    if (a->params->metrics == NULL)
+    if (a->params->user.metrics == NULL)
         return RG_OK;
     rg__scrape *s = a->control->scrape = calloc(1, sizeof *s);
     if (s == NULL)

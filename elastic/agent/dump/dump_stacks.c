@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sdk/base/child.h"
 #include "sdk/base/clock.h"
 
 #define TOOL_NS     (5000 * RG__MS)
@@ -54,10 +55,7 @@ static void exec_tool(pid_t pid, int out)
                          NULL};
     snprintf(number, sizeof number, "%d", (int)pid);
     setpriority(PRIO_PROCESS, 0, 10); /* training goes on beside it */
-    const int none = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(none, STDIN_FILENO);
-    dup2(none, STDERR_FILENO);
-    dup2(out, STDOUT_FILENO);
+    rg__child_ready(-1, out, -1);
     setenv("DEBUGINFOD_URLS", "", 1);
     execvp(eu_stack[0], eu_stack);
     execvp(gdb[0], gdb);

@@ -408,7 +408,7 @@ static void tell_forming(const rg__plan *plan, int min, uint64_t seconds)
 static uint64_t say_forming(rg__agent *a, const rg__plan *plan)
 {
     const uint64_t since = a->leader->clock.forming_ns, now = rg__now_ns();
-    const uint64_t most = a->params->start_timeout_ms * RG__MS;
+    const uint64_t most = a->params->user.start_timeout_ms * RG__MS;
     if (plan->wanted == 0)
         a->leader->forming_said = 0;
     if (plan->kind != RG__PLAN_WAIT || since == 0 ||
@@ -570,19 +570,19 @@ void rg__leader_look(void *agent_arg)
     const rg__plan_config config = {
         .min = is_scaled ? size->min : a->params->min,
         .max = is_scaled ? size->max : a->params->max,
-        .start_timeout_ns = a->params->start_timeout_ms * RG__MS,
-        .elastic_timeout_ns = a->params->elastic_timeout_ms * RG__MS,
+        .start_timeout_ns = a->params->user.start_timeout_ms * RG__MS,
+        .elastic_timeout_ns = a->params->user.elastic_timeout_ms * RG__MS,
         .last_call_ns = LAST_CALL_NS,
         .ack_timeout_ns = ACK_TIMEOUT_NS,
         .newcomer_timeout_ns = rg__patience_ns(a->params) * RG__SILENT_BUDGETS,
-        .comeback_ns = a->params->grace_ms * RG__MS,
+        .comeback_ns = a->params->user.grace_ms * RG__MS,
         .lost = lost,
         .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
         .repeats = count_short_steps(a),
         .is_mpi = a->params->is_mpi,
         .is_ulfm = a->params->is_ulfm,
-        .launch_timeout_ns = a->params->launch_timeout_ms * RG__MS,
-        .max_deaths = a->params->max_restarts,
+        .launch_timeout_ns = a->params->user.launch_timeout_ms * RG__MS,
+        .max_deaths = a->params->user.max_restarts,
         .no_etcd = no_etcd,
         .no_etcds = rg__suspect_no_etcd(a, no_etcd, LOST_MAX)};
     if (again_ns != 0)

@@ -22,7 +22,6 @@
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,14 +232,13 @@ static rg__peer *add_peer(rg__agent *a, const rg__proposal_host *host)
 
 static rg__peer *want_peer(rg__agent *a, const rg__proposal_host *host)
 {
-    struct sockaddr_storage at;
-    socklen_t bytes;
+    rg__inet at;
     rg__peer *one = find_peer(a->beats, host->id);
     if (one != NULL && one->port == host->port &&
         strcmp(one->address.text, host->address.text) == 0)
         return one;
     if (host->id == a->id || host->port == 0 ||
-        !rg__peers_sockaddr(&host->address, host->port, &at, &bytes))
+        !rg__inet_read(&host->address, host->port, &at))
         return NULL;
     if (one == NULL)
         one = add_peer(a, host);
@@ -251,7 +249,6 @@ static rg__peer *want_peer(rg__agent *a, const rg__proposal_host *host)
     one->address = host->address;
     one->port = host->port;
     one->at = at;
-    one->at_bytes = bytes;
     return one;
 }
 
@@ -531,8 +528,8 @@ static void send_beat(rg__agent *a, int sock, const rg__peer *to,
     const bool is_own = sock == a->beats->sock;
     a->beats->sent++;
     sendto(sock, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT,
-           is_own ? (const struct sockaddr *)&to->at : NULL,
-           is_own ? to->at_bytes : 0); /* lost is as good as sent */
+           is_own ? &to->at.any : NULL,
+           is_own ? rg__inet_bytes(&to->at) : 0); /* lost is as good as sent */
 }
 
 void rg__beat_ack(rg__agent *a, uint64_t leader, uint64_t generation,
@@ -572,12 +569,12 @@ static bool open_probe(rg__peer *one)
     rg__agent *a = one->a;
     mind(one);
     if (one->probe_sock < 0) {
-        one->probe_sock = socket(one->at.ss_family,
+        one->probe_sock = socket(one->at.any.sa_family,
                                  SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (one->probe_sock < 0)
             return false;
-        if (connect(one->probe_sock, (const struct sockaddr *)&one->at,
-                    one->at_bytes) != 0 ||
+        if (connect(one->probe_sock, &one->at.any, rg__inet_bytes(&one->at)) !=
+                0 ||
             rg__loop_watch(a->loop, one->probe_sock, EPOLLIN, on_datagram, a) !=
                 RG_OK) {
             close(one->probe_sock);
@@ -612,7 +609,7 @@ static void probe(rg__peer *one)
 static void probe_large(rg__peer *one)
 {
     static const char nothing[RG__BEAT_PROBE_MAX];
-    const bool is_v4 = one->at.ss_family == AF_INET;
+    const bool is_v4 = one->at.any.sa_family == AF_INET;
     int mtu = 0;
     socklen_t n = sizeof mtu;
     if (!open_probe(one) ||
@@ -836,10 +833,9 @@ static void note_refusal(rg__agent *a, int sock)
 }
 
 /* Any agent that knows the job's key is answered, known here or not. */
-static void answer(rg__agent *a, const rg__beat *probe,
-                   struct sockaddr_storage *at, socklen_t bytes)
+static void answer(rg__agent *a, const rg__beat *probe, const rg__inet *at)
 {
-    rg__peer asker = {.id = probe->from, .at = *at, .at_bytes = bytes};
+    rg__peer asker = {.id = probe->from, .at = *at};
     rg__beat here = {.type = RG__BEAT_HERE,
                      .text = probe->text,
                      .text_bytes = probe->text_bytes};
@@ -853,10 +849,10 @@ static void on_datagram(void *arg, int fd, uint32_t events)
     for (int i = 0; i < PER_WAKE; i++) {
         uint8_t bytes[RG__BEAT_MAX + 1];
         rg__beat beat;
-        struct sockaddr_storage at;
+        rg__inet at;
         socklen_t at_bytes = sizeof at;
-        const ssize_t n = recvfrom(fd, bytes, sizeof bytes, MSG_DONTWAIT,
-                                   (struct sockaddr *)&at, &at_bytes);
+        const ssize_t n =
+            recvfrom(fd, bytes, sizeof bytes, MSG_DONTWAIT, &at.any, &at_bytes);
         if (n < 0 && errno == ECONNREFUSED)
             note_refusal(a, fd);
         if (n < 0)
@@ -867,7 +863,7 @@ static void on_datagram(void *arg, int fd, uint32_t events)
             continue;
         }
         if (beat.type == RG__BEAT_PROBE)
-            answer(a, &beat, &at, at_bytes);
+            answer(a, &beat, &at);
         rg__peer *from = find_peer(a->beats, beat.from);
         const bool is_old = from != NULL && beat.counter <= from->counter;
         a->beats->received += !is_old;
@@ -1005,14 +1001,13 @@ static void on_period(void *arg)
 
 static rg_status bind_socket(rg__agent *a, int *sock_p)
 {
-    struct sockaddr_storage at;
-    socklen_t bytes;
-    if (!rg__peers_sockaddr(&a->address, a->port, &at, &bytes))
+    rg__inet at;
+    if (!rg__inet_read(&a->address, a->port, &at))
         return rg__fail(RG_ERR_INVALID, "%s is no IP address", a->address.text);
     const int sock =
-        socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sock < 0 || bind(sock, (struct sockaddr *)&at, bytes) != 0 ||
-        getsockname(sock, (struct sockaddr *)&at, &bytes) != 0) {
+        socket(at.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock < 0 || bind(sock, &at.any, rg__inet_bytes(&at)) != 0 ||
+        !rg__inet_of(sock, &at)) {
         const int err = errno;
         if (sock >= 0)
             close(sock);
@@ -1023,9 +1018,7 @@ static rg_status bind_socket(rg__agent *a, int *sock_p)
     }
     const int room = ROOM;
     setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
-    a->port = ntohs(at.ss_family == AF_INET
-                        ? ((struct sockaddr_in *)(void *)&at)->sin_port
-                        : ((struct sockaddr_in6 *)(void *)&at)->sin6_port);
+    a->port = rg__inet_port(&at);
     *sock_p = sock;
     return RG_OK;
 }

@@ -3,23 +3,20 @@
  * every host of the job can reach. */
 #include "elastic/agent/hosts/hosts.h"
 
-#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "sdk/base/address.h"
 #include "sdk/base/fail.h"
 
 static rg_status take_given(const char *text, rg__address *to)
 {
-    uint8_t room[16];
-    if (strlen(text) >= sizeof to->text ||
-        (inet_pton(AF_INET, text, room) != 1 &&
-         inet_pton(AF_INET6, text, room) != 1))
+    rg__inet at;
+    snprintf(to->text, sizeof to->text, "%s", text);
+    if (strlen(text) >= sizeof to->text || !rg__inet_read(to, 0, &at))
         return rg__fail(RG_ERR_INVALID,
                         "--advertise %s is no IPv4 or IPv6 address; write it "
                         "in numbers, such as 10.0.0.7",
                         text);
-    strcpy(to->text, text);
     return RG_OK;
 }
 
@@ -49,8 +46,8 @@ static rg_status take_route(const char *endpoints, rg__address *to)
 rg_status rg__address_choose(rg__agent *a)
 {
     rg_status st = RG_OK;
-    if (a->params->advertise != NULL)
-        st = take_given(a->params->advertise, &a->address);
+    if (a->params->user.advertise != NULL)
+        st = take_given(a->params->user.advertise, &a->address);
     else if (a->params->interface != NULL)
         st = rg__address_of(a->params->interface, &a->address);
     else if (!a->params->is_one_host)

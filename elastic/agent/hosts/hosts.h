@@ -6,6 +6,7 @@
 #include "elastic/agent/base/agent_state.h"
 #include "elastic/agent/hosts/beat_wire.h"
 #include "elastic/agent/hosts/delays.h"
+#include "sdk/base/address.h"
 
 /* beat.c. A peer is another agent, by incarnation; it is expected to beat, or
  * only watched because it is accused or was asked. */
@@ -19,8 +20,7 @@ typedef struct rg__peer {
     uint32_t port;
     rg__address address; /* and port: of what `at` was made */
     char name[RG__NAME_MAX];
-    struct sockaddr_storage at;
-    socklen_t at_bytes;
+    rg__inet at;
     uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
     int excuses; /* we have come late so often since it was heard */
     uint64_t beat_ns, sent_ns; /* its newest heartbeat to us, and ours to it; 0:
@@ -142,8 +142,8 @@ bool rg__paths_are_proved(const rg__agent *a);
 bool rg__paths_serve(rg__agent *a, rg__connection *c, const void *body,
                      size_t n);
 
-/* host_address.c: params->advertise, or of params->interface, or the source of
- * the route to the first endpoint of etcd. */
+/* host_address.c: params->user.advertise, or of params->interface, or the
+ * source of the route to the first endpoint of etcd. */
 rg_status rg__address_choose(rg__agent *a);
 /* Can the hosts of a world that are not on this machine reach this one? */
 bool rg__address_is_reached(const rg__agent *a, const rg__proposal *p);

@@ -137,17 +137,16 @@ static void on_dialled(void *arg, int fd, uint32_t events)
 
 static void connect_next(dial *d)
 {
-    struct sockaddr_storage at;
-    socklen_t bytes = 0;
+    rg__inet at;
     errno = EINVAL;
-    if (rg__peers_sockaddr(&d->address, port_under_way(d), &at, &bytes))
-        d->sock =
-            socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (rg__inet_read(&d->address, port_under_way(d), &at))
+        d->sock = socket(at.any.sa_family,
+                         SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (d->sock < 0) {
         on_answer(d, errno);
         return;
     }
-    const int rc = connect(d->sock, (struct sockaddr *)&at, bytes);
+    const int rc = connect(d->sock, &at.any, rg__inet_bytes(&at));
     const int cause = rc == 0 ? 0 : errno;
     if (rg__loop_watch(d->a->loop, d->sock, EPOLLOUT, on_dialled, d) != RG_OK)
         end_dial(d, "no memory");

@@ -17,9 +17,7 @@
 #include "elastic/agent/hosts/peers.h"
 #include "elastic/agent/base/accept.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "sdk/base/address.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -420,36 +419,17 @@ static void on_event(void *arg, int fd, uint32_t events)
 
 /* -------------------------------------------------------------------- call */
 
-bool rg__peers_sockaddr(const rg__address *address, uint32_t port,
-                        struct sockaddr_storage *at, socklen_t *bytes_p)
-{
-    struct sockaddr_in *four = (struct sockaddr_in *)(void *)at;
-    struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)at;
-    memset(at, 0, sizeof *at);
-    if (inet_pton(AF_INET, address->text, &four->sin_addr) == 1) {
-        four->sin_family = AF_INET;
-        four->sin_port = htons((uint16_t)port);
-        *bytes_p = sizeof *four;
-        return true;
-    }
-    six->sin6_family = AF_INET6;
-    six->sin6_port = htons((uint16_t)port);
-    *bytes_p = sizeof *six;
-    return inet_pton(AF_INET6, address->text, &six->sin6_addr) == 1;
-}
-
 rg_status rg__connection_call(rg__agent *a, const rg__address *address,
                               uint32_t port, uint64_t host,
                               const rg__connection_fns *fns, void *arg,
                               rg__connection **c_p)
 {
-    struct sockaddr_storage at;
-    socklen_t n = 0;
+    rg__inet at;
     int sock = -1;
-    if (rg__peers_sockaddr(address, port, &at, &n))
-        sock =
-            socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sock < 0 || (connect(sock, (struct sockaddr *)&at, n) != 0 &&
+    if (rg__inet_read(address, port, &at))
+        sock = socket(at.any.sa_family,
+                      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock < 0 || (connect(sock, &at.any, rg__inet_bytes(&at)) != 0 &&
                      errno != EINPROGRESS)) {
         const int err = errno;
         if (sock >= 0)
@@ -506,38 +486,27 @@ void rg__peers_accept(void *agent_arg, int fd, uint32_t events)
         create(a, sock, false);
 }
 
-static bool read_port(rg__agent *a)
-{
-    struct sockaddr_storage at;
-    socklen_t n = sizeof at;
-    if (getsockname(a->sockets.peer_listener, (struct sockaddr *)&at, &n) != 0)
-        return false;
-    a->port = ntohs(at.ss_family == AF_INET
-                        ? ((struct sockaddr_in *)(void *)&at)->sin_port
-                        : ((struct sockaddr_in6 *)(void *)&at)->sin6_port);
-    return true;
-}
-
 rg_status rg__peers_listen(rg__agent *a)
 {
-    struct sockaddr_storage at;
-    socklen_t n = 0;
+    rg__inet at;
     const int yes = 1; /* this agent's connections may outlive it: they and the
                           next agent both need this */
-    if (!rg__peers_sockaddr(&a->address, a->port, &at, &n))
+    if (!rg__inet_read(&a->address, a->port, &at))
         return rg__fail(RG_ERR_INVALID, "%s is no address", a->address.text);
     a->sockets.peer_listener =
-        socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     setsockopt(a->sockets.peer_listener, SOL_SOCKET, SO_REUSEADDR, &yes,
                sizeof yes);
     if (a->sockets.peer_listener < 0 ||
-        bind(a->sockets.peer_listener, (struct sockaddr *)&at, n) != 0 ||
-        listen(a->sockets.peer_listener, SOMAXCONN) != 0 || !read_port(a))
+        bind(a->sockets.peer_listener, &at.any, rg__inet_bytes(&at)) != 0 ||
+        listen(a->sockets.peer_listener, SOMAXCONN) != 0 ||
+        !rg__inet_of(a->sockets.peer_listener, &at))
         return rg__fail(RG_ERR_SYSTEM,
                         "the agent can't listen at %s for other agents: %s; is "
                         "it an address of this host? (--advertise, "
                         "--interface)",
                         a->address.text, strerror(errno));
+    a->port = rg__inet_port(&at);
     return rg__loop_watch(a->loop, a->sockets.peer_listener, EPOLLIN,
                           rg__peers_accept, a);
 }

@@ -76,10 +76,6 @@ rg_status rg__connection_call(rg__agent *a, const rg__address *address,
                               const rg__connection_fns *fns, void *arg,
                               rg__connection **c_p);
 
-/* false: no address of a family that there is. */
-bool rg__peers_sockaddr(const rg__address *address, uint32_t port,
-                        struct sockaddr_storage *at, socklen_t *bytes_p);
-
 /* From within a service: the caller's frames are ours from now on. */
 void rg__connection_take(rg__connection *c, const rg__connection_fns *fns,
                          void *arg);

@@ -230,7 +230,7 @@ static bool is_in_grace(const rg__peer *one, uint64_t now)
 {
     return one->refused_ns != 0 && one->link_broke_ns == 0 &&
            is_training(one->a) &&
-           now - one->refused_ns < one->a->params->grace_ms * RG__MS;
+           now - one->refused_ns < one->a->params->user.grace_ms * RG__MS;
 }
 
 static bool is_silent(const rg__peer *one, uint64_t now)

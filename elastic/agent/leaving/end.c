@@ -80,7 +80,7 @@ static void kill_rest(rg__agent *a)
     rg__slots_kill(a);
     rg__mpirun_kill(a);
     rg__slots_await_end(a);
-    rg__timer_set(a->leaving->kill_timer, a->params->grace_ms * RG__MS);
+    rg__timer_set(a->leaving->kill_timer, a->params->user.grace_ms * RG__MS);
     rg__agent_check_end(a);
 }
 
@@ -257,7 +257,7 @@ static void ask_others(rg__agent *a)
 static bool awaits_others(rg__agent *a)
 {
     const uint64_t step_ns =
-        a->view.stop.is_set ? a->params->deadline_ms * RG__MS : STEP_NS;
+        a->view.stop.is_set ? a->params->user.deadline_ms * RG__MS : STEP_NS;
     if (rg__view_has_members(a) || a->view.begun == 0 || !rg__last_is_wanted(a))
         return false;
     if (a->leaving->step_end_ns == 0) {
@@ -327,7 +327,7 @@ void rg__agent_stop_job(rg__agent *a, int code, const char *format, ...)
 static void drain_by_signal(rg__agent *a, int signum)
 {
     rg__notice_signal(a);
-    rg__drain_start(a, a->params->deadline_ms, strsignal(signum));
+    rg__drain_start(a, a->params->user.deadline_ms, strsignal(signum));
 }
 
 /* A signal to what began the job means the job. One that the kernel sends since

@@ -40,13 +40,14 @@ static uint64_t end_of(const rg__agent *a, const rg__source_view *v)
         return rg__now_ns() + (n->at_ms - now_ms) * RG__MS;
     if (n->at_ms != 0)
         return rg__now_ns();
-    const uint64_t in_ms = n->in_ms != 0 ? n->in_ms : a->params->deadline_ms;
+    const uint64_t in_ms =
+        n->in_ms != 0 ? n->in_ms : a->params->user.deadline_ms;
     return v->seen_ns + in_ms * RG__MS;
 }
 
 static due due_of(const rg__agent *a, const rg__source_view *v)
 {
-    const uint64_t lead_ns = a->params->notice_lead_ms * RG__MS;
+    const uint64_t lead_ns = a->params->user.notice_lead_ms * RG__MS;
     due d = {.source = *v, .end_ns = end_of(a, v)};
     if (d.end_ns > lead_ns && !v->notice->is_wanted)
         d.begin_ns = d.end_ns - lead_ns;
@@ -81,7 +82,7 @@ bool rg__notice_stands(const rg__agent *a)
  * its own time, and gets the answer then. */
 static uint64_t patience_ms(const rg__agent *a, uint64_t left_ms)
 {
-    uint64_t ms = a->params->notice_every_ms * 3 / 2;
+    uint64_t ms = a->params->user.notice_every_ms * 3 / 2;
     if (ms > left_ms / 10)
         ms = left_ms / 10;
     if (ms > PATIENCE_MOST_MS)
@@ -164,7 +165,7 @@ static void on_changed(void *arg)
 void rg__notice_signal(rg__agent *a)
 {
     if (rg__notices_have(a->leaving->notices, "kubernetes"))
-        a->departure.notice_ms = patience_ms(a, a->params->deadline_ms);
+        a->departure.notice_ms = patience_ms(a, a->params->user.deadline_ms);
 }
 
 bool rg__notice_tells(rg__agent *a)
@@ -177,10 +178,11 @@ bool rg__notice_tells(rg__agent *a)
 
 rg_status rg__notice_open(rg__agent *a)
 {
-    const rg__notices_params params = {.list = a->params->notice,
-                                       .base = a->params->notice_base,
-                                       .dmi = a->params->notice_dmi,
-                                       .every_ms = a->params->notice_every_ms,
+    const rg__notices_params params = {.list = a->params->user.notice,
+                                       .base = a->params->user.notice_base,
+                                       .dmi = a->params->user.notice_dmi,
+                                       .every_ms =
+                                           a->params->user.notice_every_ms,
                                        .changed = on_changed,
                                        .arg = a};
     return params.list != NULL

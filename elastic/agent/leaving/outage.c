@@ -110,7 +110,7 @@ static void say_standstill(const rg__agent *a, standstill why)
 
 static void give_up(rg__agent *a, standstill why)
 {
-    const unsigned long long s = a->params->etcd_timeout_ms / 1000;
+    const unsigned long long s = a->params->user.etcd_timeout_ms / 1000;
     if (why == FINISHED)
         rg__agent_leave(a, RG__EXIT_STORE,
                         "all workers of host %s have finished job %s, but etcd "
@@ -147,6 +147,6 @@ void rg__outage_look(void *agent_arg)
     if (a->leaving->outage_ns == 0)
         a->leaving->outage_ns = now;
     say_wait(a, why);
-    if (now - a->leaving->outage_ns >= a->params->etcd_timeout_ms * RG__MS)
+    if (now - a->leaving->outage_ns >= a->params->user.etcd_timeout_ms * RG__MS)
         give_up(a, why);
 }

@@ -82,7 +82,7 @@ static void report(rg__agent *a, uint64_t waited, const steps *s)
 static void look(void *arg)
 {
     rg__agent *a = arg;
-    const uint64_t now = rg__now_ns(), hang = a->params->hang_ms * RG__MS;
+    const uint64_t now = rg__now_ns(), hang = a->params->user.hang_ms * RG__MS;
     steps s = {0};
     if (a->is_paused) /* it counts as the end of a step */
         a->launches->world_ns = now;

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sdk/base/child.h"
 #include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -69,7 +69,7 @@ static void on_ending(void *arg)
                 "they are killed",
                 a->params->host);
         rg__slots_kill(a);
-        rg__timer_set(l->ending, a->params->grace_ms * RG__MS);
+        rg__timer_set(l->ending, a->params->user.grace_ms * RG__MS);
     }
 }
 
@@ -79,7 +79,7 @@ static void end_soon(rg__agent *a)
     if (!a->is_done || l->ends_soon)
         return;
     l->ends_soon = true;
-    rg__timer_set(l->ending, a->params->grace_ms * RG__MS);
+    rg__timer_set(l->ending, a->params->user.grace_ms * RG__MS);
 }
 
 /* A rank of the launch is dead, or its MPI is. The others may wait for it;
@@ -105,7 +105,8 @@ void rg__mpirun_done(rg__agent *a)
     rg__wait_begin(a, RG__WAIT_ENDING, 0,
                    "ranks of launch %llu to end, since the job is done",
                    (unsigned long long)a->launches->number);
-    rg__timer_set(a->launches->ending, a->params->elastic_timeout_ms * RG__MS);
+    rg__timer_set(a->launches->ending,
+                  a->params->user.elastic_timeout_ms * RG__MS);
     if (has_outlived_any(a))
         end_soon(a);
 }
@@ -244,21 +245,14 @@ static void begin_stdin(const rg__agent *a)
 
 static void run_helper(const rg__agent *a, char *const *argv, bool is_mpirun)
 {
-    sigset_t empty;
     setpgid(0, 0);
     if (is_mpirun)
         begin_stdin(a);
     rg__command_set_variables(a);
     rg__fabric_set_variables(a);
-    sigemptyset(&empty);
-    sigprocmask(SIG_SETMASK, &empty, NULL);
-    signal(SIGPIPE, SIG_DFL);
     rg__workers_limit_descriptors(a);
-    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
-    execvp(argv[0], argv);
-    dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", argv[0],
-            strerror(errno));
-    _exit(errno == ENOENT ? 127 : 126);
+    rg__child_ready(STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO);
+    rg__child_run(argv);
 }
 
 rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun)
@@ -338,7 +332,8 @@ static void await_sweep(rg__agent *a, pid_t left)
     rg__wait_begin(a, RG__WAIT_SWEEP, 1, "%s of launch %llu to end", what,
                    number);
     rg__timer_set(l->sweep, sweep_pause(waited));
-    if (waited > a->params->launch_timeout_ms * RG__MS && !is_any_dumping(a))
+    if (waited > a->params->user.launch_timeout_ms * RG__MS &&
+        !is_any_dumping(a))
         rg__agent_leave(a, RG__EXIT_SYSTEM,
                         "%s of launch %llu on host %s was killed and does not "
                         "end, for %llu s; look at what it waits for (a file "
@@ -504,7 +499,7 @@ void rg__mpirun_rank_left(rg__slot *s)
         return;
     s->saved.is_recalled = true; /* how it ends counts for nothing */
     if (!a->launch.ends_itself)
-        rg__timer_set(l->left, a->params->grace_ms * RG__MS);
+        rg__timer_set(l->left, a->params->user.grace_ms * RG__MS);
     a->launch.ends_itself = true;
 }
 

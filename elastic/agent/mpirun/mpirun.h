@@ -11,6 +11,9 @@
 #define RG__ENV_HWLOC        "HWLOC_COMPONENTS"
 #define RG__HWLOC_NO_DEVICES "-pci,-linuxio"
 
+/* A directory and all in it, but no other file system. */
+void rg__remove_tree(const char *path);
+
 /* Remove the directories that launches of dead jobs have left on this machine,
  * or with is_dry only find them. fn, unless NULL, is told each. */
 typedef void (*rg__scratch_fn)(void *arg, const char *path, bool has_gone);

@@ -105,10 +105,15 @@ static int remove_entry(const char *path, const struct stat *at, int type,
     return remove(path) != 0 && errno != ENOENT;
 }
 
+void rg__remove_tree(const char *path)
+{
+    nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
 static void remove_place(const char *path)
 {
     if (is_our_directory(path))
-        nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+        rg__remove_tree(path);
 }
 
 void rg__scratch_remove(const rg__agent *a)

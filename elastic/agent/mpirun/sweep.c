@@ -97,14 +97,9 @@ static bool bears_mark(tree *t, pid_t pid)
     return is_launch && is_ours;
 }
 
-/* "pid (name) S ..." */
 static bool has_ended(pid_t pid)
 {
-    char path[32], stat[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    stat[read_file(path, stat, sizeof stat - 1)] = '\0';
-    const char *state = strrchr(stat, ')');
-    return state == NULL || strchr("ZX", state[2]) != NULL;
+    return strchr("ZX?", rg__fence_state(pid)) != NULL;
 }
 
 /* It waits for its rank, to say how that has ended. */

@@ -213,7 +213,7 @@ static rg_status open_files(const rg__agent *a, rg__scalars_out *out)
         out->csv = rg__csv_open(out->csv_path, out->is_first);
     if (out->csv_path != NULL && out->csv < 0)
         return RG_ERR_INVALID;
-    out->board_path = a->params->metrics_board;
+    out->board_path = a->params->user.metrics_board;
     if (out->board_path != NULL)
         out->board = rg__board_open(out->board_path);
     return out->board_path != NULL && out->board < 0 ? RG_ERR_INVALID : RG_OK;
@@ -241,11 +241,12 @@ static rg_status start_writer(rg__agent *a, char *csv_path)
 static rg_status start(rg__agent *a)
 {
     const rg__agent_params *p = a->params;
-    if (p->metrics_csv == NULL && p->metrics_board == NULL)
+    if (p->user.metrics_csv == NULL && p->user.metrics_board == NULL)
         return RG_OK;
-    char *path =
-        p->metrics_csv == NULL ? NULL : rg__writer_path(p, p->metrics_csv);
-    const rg_status st = p->metrics_csv != NULL && path == NULL
+    char *path = p->user.metrics_csv == NULL
+                     ? NULL
+                     : rg__writer_path(p, p->user.metrics_csv);
+    const rg_status st = p->user.metrics_csv != NULL && path == NULL
                              ? rg__fail(RG_ERR_MEMORY, "no memory for a name")
                              : start_writer(a, path);
     free(path);
@@ -255,8 +256,8 @@ static rg_status start(rg__agent *a)
 rg_status rg__scalars_open(rg__agent *a)
 {
     const rg__agent_params *p = a->params;
-    if (p->metrics == NULL && p->metrics_csv == NULL &&
-        p->metrics_board == NULL)
+    if (p->user.metrics == NULL && p->user.metrics_csv == NULL &&
+        p->user.metrics_board == NULL)
         return RG_OK;
     rg__scalars *s = a->scalars = calloc(1, sizeof *s);
     if (s == NULL || (s->tick = rg__timer_create(a->loop, on_tick, a)) == NULL)

@@ -385,7 +385,7 @@ static void turn(supervisor *s)
 static void wait_workers(supervisor *s)
 {
     const uint64_t deadline =
-        rg__now_ns() + s->params->grace_ms * RG__MS + LATE_NS;
+        rg__now_ns() + s->params->user.grace_ms * RG__MS + LATE_NS;
     while (reap(s), has_living_process(s)) {
         const uint64_t now = rg__now_ns();
         if (now >= deadline) {
@@ -430,7 +430,7 @@ static int end(supervisor *s)
     describe(s->status, how);
     rg__say("the agent of job %s %s, and so did those started after it; its "
             "workers end by themselves within %llu ms (--agent-grace)",
-            s->params->job, how, (unsigned long long)s->params->grace_ms);
+            s->params->job, how, (unsigned long long)s->params->user.grace_ms);
     rg__fdrecord_close(&s->records); /* the workers see that no agent is there
                                       */
     wait_workers(s);

@@ -587,9 +587,9 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on)
 /* Without its timeline a job does not begin, but it does not end for one. */
 rg_status rg__timeline_open(rg__agent *a)
 {
-    if (a->params->timeline == NULL)
+    if (a->params->user.timeline == NULL)
         return RG_OK;
-    char *path = rg__writer_path(a->params, a->params->timeline);
+    char *path = rg__writer_path(a->params, a->params->user.timeline);
     if (path == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a name");
     const bool goes_on = a->life.agents > 1;

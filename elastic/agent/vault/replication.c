@@ -139,7 +139,7 @@ static rg_status check_room(const rg__agent *a, const rg__proposal *p)
 {
     const uint64_t need =
         bytes_needed(a, p) * rg__vault_slots(a) + rg__vault_local_bytes(a);
-    const uint64_t most = a->params->vault_max_bytes;
+    const uint64_t most = a->params->user.vault_max_bytes;
     const uint64_t used = rg__vault_bytes(a), shards = rg__vault_shard_bytes(a);
     if (most != 0 && used - shards + need > most)
         return rg__fail(RG_ERR_MEMORY,

@@ -272,7 +272,7 @@ int rg__vault_held(const rg__agent *a, rg__held held[RG__VAULT_SLOTS])
 static rg_status check_most(const rg__agent *a, const char *name, uint64_t used,
                             uint64_t need)
 {
-    const uint64_t most = a->params->vault_max_bytes;
+    const uint64_t most = a->params->user.vault_max_bytes;
     if (most != 0 && (need > most || used > most - need))
         return rg__fail(RG_ERR_MEMORY,
                         "buffer %s needs %" PRIu64 " bytes of the vault, of "

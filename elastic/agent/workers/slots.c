@@ -20,7 +20,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -30,6 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sdk/base/child.h"
 #include "sdk/base/cgroup.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -84,7 +84,6 @@ static void wait_for_go(const int gate[2])
 static void run_child(const rg__slot *s, const int out[2], const int err[2],
                       const int gate[2])
 {
-    const rg__agent_params *p = s->a->params;
     char number[16];
     setpgid(0, 0);
     snprintf(number, sizeof number, "%u", s->index);
@@ -93,23 +92,11 @@ static void run_child(const rg__slot *s, const int out[2], const int err[2],
     unsetenv(RG__ENV_LAUNCH); /* ours may be a rank of another job */
     unsetenv(RG__ENV_RESTART);
     unsetenv(RG__ENV_GENERATION);
-    setenv("PYTHONUNBUFFERED", "1", 0); /* C has its lines by the library */
-    dup2(out[1], STDOUT_FILENO);
-    dup2(err[1], STDERR_FILENO);
-    const int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (none >= 0)
-        dup2(none, STDIN_FILENO);
-    sigset_t empty;
-    sigemptyset(&empty);
-    sigprocmask(SIG_SETMASK, &empty, NULL);
-    signal(SIGPIPE, SIG_DFL);
+    setenv("PYTHONUNBUFFERED", "1", 0);  /* C has its lines by the library */
+    rg__child_ready(-1, out[1], err[1]); /* curl keeps some of its own */
     setrlimit(RLIMIT_NOFILE, &s->a->crew->descriptors);
-    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* curl keeps some of its own */
     wait_for_go(gate);
-    execvp(p->argv[0], p->argv);
-    dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", p->argv[0],
-            strerror(errno));
-    _exit(errno == ENOENT ? 127 : 126);
+    rg__child_run(s->a->params->argv);
 }
 
 static rg_status watch_child(rg__slot *s)
@@ -188,7 +175,7 @@ static void start_later(rg__slot *s)
 {
     rg__agent *a = s->a;
     const uint64_t now = rg__now_ns(),
-                   most_ns = a->params->start_timeout_ms * RG__MS;
+                   most_ns = a->params->user.start_timeout_ms * RG__MS;
     if (s->unable_ns == 0)
         s->unable_ns = now;
     const uint64_t late_ns = now - s->unable_ns;
@@ -397,7 +384,7 @@ static void give_in(const rg__slot *s)
         "end: state %c, for %llu s; look at what it waits for (a "
         "file system, a driver), and start again without it",
         s->w.pid, s->index, s->a->params->host, rg__fence_state(s->w.pid),
-        (unsigned long long)(s->a->params->elastic_timeout_ms / 1000));
+        (unsigned long long)(s->a->params->user.elastic_timeout_ms / 1000));
 }
 
 /* Often at first, and rarely at what SIGKILL does not end. */
@@ -406,7 +393,7 @@ static void look_again(rg__slot *s)
     const uint64_t waited = rg__now_ns() - s->w.lost_ns;
     const uint64_t share = waited / FENCE_LOOK_SHARE;
     await_end(s, s->w.pid);
-    if (waited > s->a->params->elastic_timeout_ms * RG__MS)
+    if (waited > s->a->params->user.elastic_timeout_ms * RG__MS)
         give_in(s);
     rg__timer_set(s->fence, share < FENCE_LOOK_NS        ? FENCE_LOOK_NS
                             : share > FENCE_LOOK_MOST_NS ? FENCE_LOOK_MOST_NS
@@ -509,7 +496,7 @@ static void fence(rg__slot *s)
     rg__slot_step(s, SLOT_ON_FENCE);
     if (s->w.is_finalized) {
         rg__slot_step(s, SLOT_ON_FENCED);
-        rg__timer_set(s->reap, s->a->params->grace_ms * RG__MS);
+        rg__timer_set(s->reap, s->a->params->user.grace_ms * RG__MS);
     } else if (s->w.is_crashed) {
         rg__timer_set(s->reap, DUMP_NS);
     } else {
@@ -814,12 +801,12 @@ static void start_again(rg__slot *s)
     if (s->saved.is_recalled || (is_from_outside && a->params->is_mpi))
         s->saved.quick_deaths = 1;
     if (s->saved.is_recalled || is_excused(a) ||
-        (is_from_outside && a->params->max_restarts > 0)) {
+        (is_from_outside && a->params->user.max_restarts > 0)) {
         start_ended(s);
         return;
     }
     s->saved.charged = a->view.mpirun.number;
-    if (*failures_of(s) >= a->params->max_restarts) {
+    if (*failures_of(s) >= a->params->user.max_restarts) {
         if (!may_be_excused(a)) {
             give_up_failed(s);
             return;
@@ -830,7 +817,7 @@ static void start_again(rg__slot *s)
     }
     char then[64];
     snprintf(then, sizeof then, "restart %d of %d in %llu ms",
-             ++*failures_of(s), a->params->max_restarts,
+             ++*failures_of(s), a->params->user.max_restarts,
              (unsigned long long)backoff_ms(s));
     begin_later(s, then);
 }
@@ -872,7 +859,7 @@ static bool is_any_running(const rg__agent *a)
  * does, for as long as a world may take to form. */
 static void hold(rg__slot *s)
 {
-    rg__timer_set(s->hold, s->a->params->start_timeout_ms * RG__MS);
+    rg__timer_set(s->hold, s->a->params->user.start_timeout_ms * RG__MS);
 }
 
 static void end_held(void *arg)

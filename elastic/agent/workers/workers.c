@@ -394,7 +394,7 @@ static rg_status make_page(rg__worker *w)
 /* Another launch is quicker than most waits. */
 static uint32_t mend_ms(const rg__agent_params *params)
 {
-    const uint64_t ms = params->launch_timeout_ms;
+    const uint64_t ms = params->user.launch_timeout_ms;
     return !params->is_ulfm    ? 0
            : ms < MEND_MOST_MS ? (uint32_t)ms
                                : MEND_MOST_MS;
@@ -406,7 +406,7 @@ static rg_status welcome(rg__slot *s)
     rg__welcome m = {.head = {RG__WELCOME, RG__WIRE_VERSION},
                      .me = {a->id, s->index, s->saved.start},
                      .slots = (uint32_t)a->params->slots,
-                     .grace_ms = (uint32_t)a->params->grace_ms};
+                     .grace_ms = (uint32_t)a->params->user.grace_ms};
     snprintf(m.job, sizeof m.job, "%s", a->params->job);
     snprintf(m.host, sizeof m.host, "%s", a->params->host);
     snprintf(m.job_id, sizeof m.job_id, "%s", a->meta.uuid);

@@ -9,7 +9,6 @@
  * tries again if it belongs to the job. */
 #include "sdk/transport/tcp/net.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "sdk/base/address.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
@@ -97,28 +97,6 @@ static bool send_message(int fd, const rg__net *net, uint32_t set,
 
 /* --------------------------------------------------------------- connecting */
 
-typedef union socket_address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-} socket_address;
-
-static socklen_t address_of(const rg__net *net, int rank, socket_address *at)
-{
-    const rg__place *place = &net->place[rank];
-    const char *text = net->address[place->host].text;
-    *at = (socket_address){0};
-    if (inet_pton(AF_INET, text, &at->v4.sin_addr) == 1) {
-        at->v4.sin_family = AF_INET;
-        at->v4.sin_port = htons((uint16_t)place->port);
-        return sizeof at->v4;
-    }
-    at->v6.sin6_family = AF_INET6;
-    at->v6.sin6_port = htons((uint16_t)place->port);
-    return inet_pton(AF_INET6, text, &at->v6.sin6_addr) == 1 ? sizeof at->v6
-                                                             : 0;
-}
-
 static void close_attempt(rg__link *l)
 {
     if (l->watched.fd >= 0) {
@@ -172,9 +150,9 @@ void rg__handshake_connect(rg__link *l, uint64_t now)
         attempt_failed(l, "no answer", now);
         return;
     }
-    socket_address at;
-    const socklen_t bytes = address_of(l->net, l->rank, &at);
-    if (bytes == 0) {
+    const rg__place *place = &l->net->place[l->rank];
+    rg__inet at;
+    if (!rg__inet_read(&l->net->address[place->host], place->port, &at)) {
         rg__link_break(l, "its host has no IP address");
         return;
     }
@@ -182,7 +160,8 @@ void rg__handshake_connect(rg__link *l, uint64_t now)
     l->state = LINK_CONNECTING;
     l->again_ns = now + ATTEMPT_NS;
     if (l->watched.fd < 0 ||
-        (connect(l->watched.fd, &at.any, bytes) != 0 && errno != EINPROGRESS))
+        (connect(l->watched.fd, &at.any, rg__inet_bytes(&at)) != 0 &&
+         errno != EINPROGRESS))
         attempt_failed(l, socket_fault(), now);
     else
         rg__net_watch(l->net, &l->watched, EPOLLOUT);

@@ -2,7 +2,7 @@
 the same port with the same keys, exactly one change follows, and the job ends
 well. Then it is killed three times in a row, and the job still ends well.
 
-Covers: private_etcd.c etcd_child.c"""
+Covers: private_etcd.c etcd_child.c child.c"""
 import os
 import signal
 import time
