@@ -130,14 +130,6 @@ static rg_status check_bytes(const char *name, const void *data, size_t bytes,
     return RG_OK;
 }
 
-rg__state_buffer *rg__state_find(const rg_state *state, const char *name)
-{
-    for (int i = 0; i < state->buffers; i++)
-        if (strcmp(state->buffer[i].name, name) == 0)
-            return &state->buffer[i];
-    return NULL;
-}
-
 /* Also takes the caller's params. */
 static rg_status check_add(const rg_state *state, const char *name,
                            const void *data, size_t bytes,

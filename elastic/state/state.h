@@ -3,6 +3,8 @@
 #ifndef RG_ELASTIC_STATE_H
 #define RG_ELASTIC_STATE_H
 
+#include <string.h>
+
 #include "elastic/state/checkpoint.h"
 #include "elastic/state/history.h"
 #include "sdk/base/hash.h"
@@ -228,9 +230,16 @@ rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
                              size_t need);
 rg_status rg__state_check_local(const char *name, const void *data,
                                 size_t bytes);
-/* register.c. The buffer of that name; NULL: none is registered. */
-rg__state_buffer *rg__state_find(const rg_state *state, const char *name);
-/* A hash of buffers and their order, equal in all workers. */
+/* The buffer of that name; NULL: none is registered. */
+static inline rg__state_buffer *rg__state_find(const rg_state *state,
+                                               const char *name)
+{
+    for (int i = 0; i < state->buffers; i++)
+        if (strcmp(state->buffer[i].name, name) == 0)
+            return &state->buffer[i];
+    return NULL;
+}
+/* register.c. A hash of buffers and their order, equal in all workers. */
 uint64_t rg__state_registered(const rg_state *state);
 
 /* local.c. Where a local buffer's parts come from: a vault slot or
