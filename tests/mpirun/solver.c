@@ -3,7 +3,7 @@
  * same), and it ends when a file is there.
  *
  *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK | --read |
- *                      --hang-at STEP | --no-steps]
+ *                      --hang-at STEP | --no-steps | --return CODE RANK]
  *
  * --hang-at: there rank 0 waits for a message that no rank sends; in the first
  * launch only, unless STEP is 0. --no-steps: it has no state. */
@@ -137,5 +137,7 @@ int main(int argc, char **argv)
     if (argc > 3 && strcmp(argv[2], "--stay") == 0 && rank == atoi(argv[3]))
         pause(); /* and the others wait for it in MPI_Finalize */
     MPI_Finalize();
-    return 0;
+    return argc > 4 && strcmp(argv[2], "--return") == 0 && rank == atoi(argv[4])
+               ? atoi(argv[3])
+               : 0;
 }

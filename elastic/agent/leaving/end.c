@@ -46,6 +46,16 @@ static bool is_slot_over(const rg__agent *a, const rg__slot *s)
             a->is_done);
 }
 
+/* A death after done is no fault; an exit code is the program's word, unless
+ * its MPI has broken and spoken for it. */
+static void take_code(rg__agent *a)
+{
+    for (int i = 0; i < a->params->slots && !a->launch.is_mpi_broken; i++)
+        if (a->slot[i].saved.has_finished &&
+            a->slot[i].saved.exit_code <= 128 && a->verdict.code == 0)
+            a->verdict.code = a->slot[i].saved.exit_code;
+}
+
 void rg__agent_check_end(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
@@ -59,8 +69,10 @@ void rg__agent_check_end(rg__agent *a)
         return; /* likewise */
     if (rg__dump_is_busy(a) && !a->leaving->is_hurried)
         return; /* likewise */
-    if (!rg__life_is_over(a))
+    if (!rg__life_is_over(a)) {
+        take_code(a);
         rg__summary_say(a);
+    }
     rg__life_step(a, RG__LIFE_ON_REST);
     if (rg__view_is_static(a) && !a->departure.is_leaving) {
         a->departure.is_leaving =

@@ -167,6 +167,8 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
         miss(a);
     if (is_mpirun)
         take_code(a, status);
+    if (WIFSIGNALED(status) || (!is_mpirun && status != 0))
+        a->launch.is_mpi_broken |= !a->launches->is_killed;
     if (a->launch.ends_itself && status == 0)
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0, LEAVES);
     else if (is_well || a->launches->is_over)
@@ -537,7 +539,7 @@ static void see_launch(rg__agent *a, const rg__mpirun *run)
     struct rg__launches *l = a->launches;
     end_launch(a); /* of the one before, if its end was not seen */
     l->number = run->number;
-    l->is_over = false;
+    l->is_over = a->launch.is_mpi_broken = false;
     l->begun_ns = rg__now_ns();
     rg__scratch_make(a);
     rg__log(RG__DEBUG, "agent", "launch %llu begins",
@@ -640,6 +642,7 @@ void rg__mpirun_kill(void *agent_arg)
     pid_t left;
     if (a->launches == NULL || !a->params->is_mpi || a->launches->number == 0)
         return;
+    a->launches->is_killed = true;
     kill_helpers(a, 0);
     rg__sweep_kill(a, false, 0, &left);
 }

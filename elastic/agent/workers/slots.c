@@ -885,10 +885,6 @@ static void go_on_after_death(rg__slot *s)
     }
     if (rg__life_is_ending(a) || a->is_done) {
         rg__slot_step(s, SLOT_ON_CLOSE);
-        /* a death after done is no fault; an exit code is the program's word */
-        if (s->saved.has_finished && s->saved.exit_code <= 128 &&
-            a->verdict.code == 0)
-            a->verdict.code = s->saved.exit_code;
         a->on->noted(a);
         if (s->saved.has_finished && s->saved.exit_code != 0)
             rg__log(RG__WARN, "agent",

@@ -1,0 +1,64 @@
+"""The job is done, and its ranks are in MPI_Finalize. What a rank's main returns is
+the exit code, but not what the rank ends with when its MPI breaks: a daemon is
+killed, and MPICH's rank 0 exits with 15, which may be known before the daemon's
+end is.
+
+Covers: mpirun/mpirun.c slots.c end.c
+"""
+
+import os
+import signal
+
+from hosts import Hosts, HostsJob, start_of
+from house import UNTIL_FINISH, Job, main, program_of, until
+from mpijob import (DAEMON, FLAVOUR, HOSTS_ENV, MPI_ENV, SOLVER, need_solver,
+                    wait_launch)
+
+
+def start(*words):
+    return Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1], *words],
+               env=MPI_ENV)
+
+
+def main_returns(code):
+    with start("--return", str(code), "1") as job:
+        wait_launch(job, 1)
+        job.finish(code=code)
+
+
+def waits_for_its_daemon(rank):
+    with open(f"/proc/{rank}/wchan", encoding="ascii") as file:
+        return file.read().startswith("unix_stream_read")
+
+
+def daemon_is_killed():
+    """While rank 0 waits there for rank 1, whose daemon says nothing."""
+    with Hosts(2, renames=True) as hosts:
+        if not hosts.has_nets:
+            return
+        with HostsJob(hosts, ["--mpi", "-n", "2"], ["--slots", "1"],
+                      [SOLVER, UNTIL_FINISH[1]], env=HOSTS_ENV) as job:
+            wait_launch(job, 1)
+            rank, agent = job.pid(0), job.agent_pid(job.host_of(0))
+            killed, mute = (next(pid for pid in hosts.pids(job.host_of(r))
+                                 if program_of(pid) == DAEMON) for r in (0, 1))
+            os.kill(mute, signal.SIGSTOP)
+            job.let_finish()
+            until(lambda: not job.alive() or waits_for_its_daemon(rank), 20,
+                  "rank 0 is in MPI_Finalize")
+            os.kill(agent, signal.SIGSTOP)
+            os.kill(killed, signal.SIGKILL)
+            until(lambda: start_of(rank) is None, 20, "rank 0 has ended")
+            os.kill(agent, signal.SIGCONT)
+            os.kill(mute, signal.SIGCONT)
+            job.finish()
+
+
+def test():
+    need_solver()
+    main_returns(7)
+    if FLAVOUR == "mpich":  # Open MPI's mpirun starts these ranks itself
+        daemon_is_killed()
+
+
+main(test)
