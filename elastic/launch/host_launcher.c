@@ -42,6 +42,7 @@ typedef struct host {
     pid_t pid; /* of its channel; 0: none */
     rg__channel_note *note;
     bool has_answered;           /* it was reached once */
+    bool has_record;             /* when the job was done, in etcd */
     bool has_run;                /* and lasted */
     bool is_silent;              /* as was said */
     char said[RG__CHANNEL_SAID]; /* by --rsh, when it was not reached */
@@ -234,7 +235,12 @@ static void fill_up(rg__launcher *l, int wanted)
 
 static bool is_reached(const host *h)
 {
-    return h->pid != 0 && h->note->is_reached;
+    return h->pid != 0 && (h->note->is_reached || h->has_record);
+}
+
+static bool is_unheard(const host *h)
+{
+    return h->pid != 0 && !h->note->is_reached;
 }
 
 static bool has_answered(const host *h)
@@ -727,14 +733,27 @@ static void cut_off(rg__launcher *l, int *code_p)
     wait_all(l, is_there, LEAVE_NS, code_p);
 }
 
+/* It may have come to the job before its channel has read that it has. */
+static void find_unheard(const rg__launcher *l)
+{
+    const rg__launcher_wait *wait = &l->params->wait;
+    if (!is_any(l, is_unheard) || !wait->look(wait->arg))
+        return;
+    for (host *h = l->first; h != NULL; h = h->next)
+        h->has_record =
+            wait->place(wait->arg, h->listed.name) == RG__PLACE_HERE;
+}
+
 int rg__launcher_finish(rg__launcher *l, int code)
 {
     const uint64_t most_ns =
         l->params->has_last_checkpoint ? LAST_NS : FINISH_NS;
     int how = GONE;
     rg__discovery_end(&l->discovery);
+    if (code == 0)
+        find_unheard(l);
     for (host *h = l->first; h != NULL; h = h->next) {
-        if (h->pid == 0 || h->note->is_reached)
+        if (h->pid == 0 || is_reached(h))
             continue;
         h->state = LEAVING;
         kill(h->pid, SIGTERM); /* it is told to leave once it is up */

@@ -2,7 +2,8 @@
 list as on this one: the launcher and the etcd of the job wait for it, an etcd
 that is killed meanwhile comes back, and the exit code is the job's. A signal to
 the launcher ends the wait. So it is for a host that was drained, and an etcd
-that gives no answer delays the end for no more hosts than one.
+that gives no answer delays the end for no more hosts than one. The launcher need not
+have heard a host that is in the job.
 
 Covers: host_launcher.c run_cmd.c goodbye.c"""
 import os
@@ -77,6 +78,19 @@ def test_a_failure_at_once_counts():
 
 def count_behind_rg_run(job):
     return sum(name.startswith("after-") for name in os.listdir(job.folder))
+
+
+def test_what_a_host_says_may_come_late():
+    need_etcd()
+    job = job_behind_rg_run()
+    for host in ("h1", "h2"):
+        job.write("mute-" + host)
+    with job:
+        await_end_of_training(job)
+        await_word(job)
+        job.write("go")
+        job.finish(3)
+        claim(os.path.exists(job.path("model")), "no model was written")
 
 
 def test_a_drained_host_has_its_time():

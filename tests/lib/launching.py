@@ -3,7 +3,8 @@ place of ssh: it runs the command here, with as little as a login has (no
 variable of the launcher's, another directory), and writes down how it was
 called. A file down-HOST makes that host one that can't be reached, hang-HOST
 one that gives no answer; with relay-HOST a process of its own passes on what is
-said, and writes its number there: without it the connection is broken."""
+said, and writes its number there: without it the connection is broken. What a
+host says is held back while there is mute-HOST."""
 
 import os
 import shlex
@@ -19,6 +20,12 @@ if [ -e {folder}/down-$host ]; then
     exit 255
 fi
 [ -e {folder}/hang-$host ] && exec sleep 1000
+if [ -e {folder}/mute-$host ]; then
+    mkfifo {folder}/fifo-$$
+    {{ while [ -e {folder}/mute-$host ]; do sleep 0.1; done
+       exec cat; }} < {folder}/fifo-$$ &
+    exec > {folder}/fifo-$$
+fi
 cd /
 if [ -e {folder}/relay-$host ]; then
     echo $$ > {folder}/relay-$host

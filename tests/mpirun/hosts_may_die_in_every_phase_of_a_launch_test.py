@@ -62,8 +62,7 @@ def loses_two_hosts_in_a_commit(job):
     for host in victims:
         job.kill_host(host)
     goes_on(job, 5, HELD)
-    claim([one[0] for one in launches(job)] == [1, 2, 3, 4, 5],
-          f"{launches(job)}")
+    claim(len(launches(job)) == 5, f"{launches(job)}")
     claim(victims.isdisjoint({job.host_of(r) for r in range(3)}), "victims")
     for host in victims:
         job.agent(host)
@@ -71,14 +70,15 @@ def loses_two_hosts_in_a_commit(job):
 
 
 def loses_one_in_a_commit(hosts, job, last, host, program):
-    """Rank 1 stays in the commit that follows the last step, or ends it."""
-    number = newest(job)
+    """Rank 1 stays in the commit that follows the last step, or ends it. One
+    world follows, but the MPI may first fail to start on a busy machine."""
+    number, worlds = newest(job), len(launches(job))
     job.wait_step(last)
     found = pids_on(hosts, host, program)
     claim(len(found) == 1, f"one {program} was expected on {host}: {found}")
     os.kill(found[0], signal.SIGKILL)
     goes_on(job, number + 1, last)
-    claim(newest(job) == number + 1, f"{launches(job)}")
+    claim(len(launches(job)) == worlds + 1, f"{launches(job)}")
 
 
 def begin_launch(job):
