@@ -47,7 +47,7 @@ def test():
         claim(job.has_struck(1) and job.has_struck(2), "no process died")
         job.wait_step(job.step() + 5)
         for pid in pids:
-            until(lambda pid=pid: held(pid) == first[pid], 5,
+            until(lambda pid=pid: held(pid) == first[pid], 20,
                   f"process {pid} held {first[pid]}, and now {held(pid)}")
         job.finish()
         job.survivors(before, {before[2]["pid"]})

@@ -18,15 +18,17 @@ def test():
     with Hosts(3) as hosts, \
             HostsJob(hosts, ["--min", "1", "--max", "3"], ["--slots", "1"],
                      trainer(*UNTIL_FINISH, "--step-ms", 2),
-                     detect=f"{PATIENCE}s", only=["h2", "h1", "h3"],
+                     detect=f"{2 * PATIENCE}s", only=["h2", "h1", "h3"],
                      env={"REGROUP_FAILPOINT": FIRST}) as job:
         hosts.need_nets()
         until(lambda: "strikes rank 0" in job.text("h1"), 20,
               "h1's worker makes the first commit")
         hosts.cut_between(["h1"], ["e1"])
+        said = until(lambda: waits(job, "h2"), 20, "h2 waits")
+        claim("host h1" in said[0], f"h2 waits for {said[0]}")
         for host in ("h2", "h3"):
-            said = until(lambda: waits(job, host), 20, f"{host} waits")
-            claim("host h1" in said[0], f"{host} waits for {said[0]}")
+            until(lambda: f"host {host} waits for host h1" in job.text(host),
+                  20, f"{host} says that it waits")
         until(lambda: job.events("step"), 20, "the others train")
         claim(job.leader() == "h2", "h2 leads no more")
         claim({e["host"] for e in job.events("step")} == {"h2", "h3"},

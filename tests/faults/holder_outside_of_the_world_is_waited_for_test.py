@@ -8,7 +8,7 @@ Covers: resume.c plan.c leader.c"""
 import os
 import signal
 
-from house import PATIENCE, UNTIL_FINISH, claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, claim, fault_free, main, trainer, until
 from hosts import Hosts, HostsJob, text64
 
 SHARDS = ("--bytes", 30000, "--shard-bytes", 6000000)
@@ -50,8 +50,7 @@ def test():
                              "100ms"], ["--slots", "1"],
                      trainer(*UNTIL_FINISH, "--step-ms", 2, *SHARDS),
                      env={"REGROUP_LOG": "info,agent=debug", "h3": {
-                         "REGROUP_FAILPOINT": "transfer.source:stop"}},
-                     detect=f"{500 * PATIENCE}ms") as job:
+                         "REGROUP_FAILPOINT": "transfer.source:stop"}}) as job:
         job.wait_world(3)
         job.wait_step(10)
         generation = job.generation()

@@ -15,7 +15,7 @@ def test():
             HostsJob(hosts, ["--min", "1", "--max", "4"], ["--slots", "2"],
                      trainer("--until", os.path.join(hosts.folder, "until"),
                              "--step-ms", 5, "--shard-bytes", 65536,
-                             "--replicas", 1), detect="500ms") as job:
+                             "--replicas", 1)) as job:
         job.wait_world(4)
         job.wait_step(10)
         generation = job.generation()

@@ -14,12 +14,15 @@ BUDGET_S = 2 * PATIENCE
 PREFIX = "/regroup/v1/test/lead/"
 
 
+def ids_of(hosts):
+    """{host: its id}, as long as their leases last."""
+    return {key.rpartition("/")[2]: json.loads(text)["id"]
+            for key, text in hosts.keys(PREFIX + "host/").items()}
+
+
 def accusation(hosts, of, by):
-    """The value of that key; None: there is none."""
-    ids = {name: json.loads(text)["id"] for name, text in (
-        (key.rpartition("/")[2], text)
-        for key, text in hosts.keys(PREFIX + "host/").items())}
-    return hosts.keys(f"{PREFIX}susp/{ids[of]}/{ids[by]}") or None
+    """By ids: the value of that key; None: there is none."""
+    return hosts.keys(f"{PREFIX}susp/{of}/{by}") or None
 
 
 def is_withdrawn(found):
@@ -33,17 +36,18 @@ def test():
                              "--step-ms", 2), detect=f"{BUDGET_S}s") as job:
         job.wait_world(3)
         late, silent = job.agent_pid("h2"), job.agent_pid("h3")
+        h1, h2, h3 = map(ids_of(hosts).get, hosts.names)
         os.kill(silent, signal.SIGSTOP)
         job.wait_world(2, above=1)
-        until(lambda: accusation(hosts, "h3", "h2"), 20, "h2 accuses h3")
-        claim(not is_withdrawn(accusation(hosts, "h3", "h2")),
+        until(lambda: accusation(hosts, h3, h2), 20, "h2 accuses h3")
+        claim(not is_withdrawn(accusation(hosts, h3, h2)),
               "h2 has withdrawn before it was late")
         os.kill(late, signal.SIGSTOP)
         time.sleep(BUDGET_S * 0.55)  # late, but not silent enough to go
         os.kill(late, signal.SIGCONT)
-        until(lambda: is_withdrawn(accusation(hosts, "h3", "h2")), 10,
+        until(lambda: is_withdrawn(accusation(hosts, h3, h2)), 10,
               "h2 takes back what it said")
-        claim(accusation(hosts, "h1", "h2") is None,
+        claim(accusation(hosts, h1, h2) is None,
               "h2 has accused h1 because it was late itself")
         before = job.generation()
         os.kill(silent, signal.SIGCONT)

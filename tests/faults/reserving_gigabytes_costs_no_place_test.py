@@ -36,4 +36,4 @@ def test():
         job.check(trained=TRAIN)
 
 
-main(test)
+main(test, tries=3)  # the budget is short

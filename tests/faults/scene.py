@@ -221,7 +221,7 @@ class Scene:
         def stopped():
             pids = [p for p in self.hosts.pids(self.role) if is_stopped(p)]
             return pids if len(pids) == count else None
-        self.marked = until(stopped, 5, "the target stops")
+        self.marked = until(stopped, 20, "the target stops")
 
     def release(self, but=()):
         for pid in self.marked:
@@ -453,7 +453,7 @@ class Scene:
 
     def check_nothing_is_left(self):
         for host in self.hosts.names:
-            left = until(lambda: not self.hosts.pids(host) or None, 5,
+            left = until(lambda: not self.hosts.pids(host) or None, 20,
                          f"no process is left on {host}")
             claim(left, f"processes are left on {host}")
             bound = self.hosts.bound_ports(host)

@@ -47,8 +47,8 @@ def test():
 
 
 def static(code):
-    with Job(["-n", "2"], [os.path.join(BUILD, "tests", "sums"), "200",
-                           str(code)]) as job:
+    with Job(["-n", "2"], [os.path.join(BUILD, "tests", "sums"), "0",
+                           str(code), UNTIL_FINISH[1]]) as job:
         until(lambda: job.text().count("begins") == 2, 10, "two programs")
         kill_agent(job)
         job.finish(code)

@@ -26,7 +26,7 @@ def test():
         claim(lived > 1.5, f"the workers lived only {lived} s of their grace")
         claim(job.step() > step, "no step was made in the grace")
         job.process.wait()
-        until(lambda: job.run("jobs", "--json").stdout.strip() == "[]", 5,
+        until(lambda: job.run("jobs", "--json").stdout.strip() == "[]", 20,
               "the job is not listed")
         job.check()
 

@@ -11,18 +11,18 @@ from house import UNTIL_FINISH, claim, main, trainer, until
 
 
 def start_again(hosts, name, path, *flags, point=None):
-    """Of a job that has saved a step; the job, and that step."""
+    """Of a job that has saved a step; the job, and the newest of these."""
     job = HostsJob(hosts, ["-n", "2", "--checkpoint-dir", path,
                            "--checkpoint-every", "100"], [],
                    trainer(*UNTIL_FINISH, "--step-ms", 5, *flags), job=name)
     with job:
-        step = until(lambda: job.alive() and shown(job, "step"), 30,
-                     "a checkpoint")
+        until(lambda: job.alive() and shown(job, "step"), 30, "a checkpoint")
         job.kill_host("h1")
+        newest = steps(path)[-1]
         if point is not None:
             job.env["REGROUP_FAILPOINT"] = point
         job.agent("h1")
-        yield job, step
+        yield job, newest
 
 
 def start_again_from_unpublished_checkpoints(hosts, path):

@@ -13,9 +13,9 @@ TRAIN = ("--steps", 200, "--step-ms", 5)
 # The first of them holds its worker.
 TOOL = """#!/bin/sh
 if mkdir "$0.holds" 2>/dev/null; then
-    sleep 0.5 # rank 1 is back in the meantime
+    sleep 1.5 # rank 1 is back in the meantime
     kill -STOP "$2"
-    sleep 1
+    sleep 2
     kill -CONT "$2"
 fi
 echo "#0 looked"
@@ -32,8 +32,8 @@ def make_tool(folder):
 def test():
     with tempfile.TemporaryDirectory(prefix="rg-tools-") as folder:
         make_tool(folder)
-        env = {"REGROUP_OP_TIMEOUT": "300ms",
-               "REGROUP_FAILPOINT": "coll.start:rank1:gen1:step3:sleep600",
+        env = {"REGROUP_OP_TIMEOUT": "1s",
+               "REGROUP_FAILPOINT": "coll.start:rank1:gen1:step3:sleep2000",
                "PATH": f"{folder}:{os.environ['PATH']}"}
         with Job(["-n", "3"], trainer(*TRAIN), env=env) as job:
             job.finish()

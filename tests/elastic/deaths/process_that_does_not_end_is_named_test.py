@@ -34,8 +34,7 @@ def end_without_it():
 def test():
     if not os.access(os.path.join(FREEZER, "cgroup.procs"), os.W_OK):
         skip("needs root and a version 1 freezer at " + FREEZER)
-    with Job(["--min", "1", "--max", "3"], trainer(*TRAIN),
-             detect="500ms") as job:
+    with Job(["--min", "1", "--max", "3"], trainer(*TRAIN)) as job:
         job.wait_world(3)
         job.wait_step(10)
         pid = job.pid(2)
@@ -43,7 +42,7 @@ def test():
             wait = until(lambda: waiting(job), 20, "a wait in the status")[0]
             claim(f"process {pid}" in wait["what"] and
                   "state D" in wait["what"], f"the wait is {wait}")
-            claim(wait["seconds"] >= 0.5, f"too early: {wait}")
+            claim(wait["seconds"] >= 1.5, f"too early: {wait}")
             claim(f"waits for {wait['what']}" in
                   job.run("status", job.name).stdout, "the tables lack it")
             missing = until(lambda: waiting(job, "ack"), 20,

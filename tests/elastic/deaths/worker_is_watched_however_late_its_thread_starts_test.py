@@ -17,7 +17,7 @@ def test():
              [os.path.join(BUILD, "tests", "waiter"), "gate=gate"],
              env={"REGROUP_FAILPOINT": "ready:sleep300"}) as job:
         until(lambda: "fetches" in job.text(), 20, "the first world")
-        until(lambda: threads(job.agent()) == 3, 5,
+        until(lambda: threads(job.agent()) == 3, 20,
               "a thread of the agent for each worker beside its own")
         touch(os.path.join(job.folder, "gate"))
         job.finish()

@@ -7,12 +7,13 @@ Covers: plan.c end.c"""
 import os
 
 from hosts import Hosts, HostsJob
-from house import BUILD, claim, main, until
+from house import BUILD, UNTIL_FINISH, claim, main, until
 
 
 def waiting(job):
     """Processes of h2 at the door."""
-    return sum(w["state"] == "door" for h in job.status()["hosts"]
+    status = job.status() or {"hosts": []}
+    return sum(w["state"] == "door" for h in status["hosts"]
                if h["id"] == "h2" for w in h["workers"])
 
 
@@ -31,7 +32,7 @@ def form(job):
 def test():
     sums = os.path.join(BUILD, "tests", "sums")
     with Hosts(2) as hosts:
-        with begin(hosts, "well", [sums, "200", "0"]) as job:
+        with begin(hosts, "well", [sums, "0", "0", UNTIL_FINISH[1]]) as job:
             form(job)
             job.finish(0, seconds=15)
             claim("the job was done before this worker got a place in it"

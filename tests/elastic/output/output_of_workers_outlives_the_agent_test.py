@@ -26,7 +26,7 @@ def kill_agent(job):
     job.process.send_signal(signal.SIGSTOP)
     os.kill(agent, signal.SIGKILL)
     until(lambda: os.path.exists(f"/proc/{agent}") and
-          open(f"/proc/{agent}/stat").read().split()[2] == "Z", 5, "its death")
+          open(f"/proc/{agent}/stat").read().split()[2] == "Z", 20, "its death")
     return agent
 
 
