@@ -11,6 +11,7 @@ from example import SOURCE, alone, final, program
 from house import BUILD, claim, main
 
 EPOCHS = 8
+TRIES = 3  # a replacement that is late may find no step to be killed in
 ELASTIC_CUDA = [os.path.join(BUILD, "tests", "elastic_cuda"),
                 "--data", os.path.join(SOURCE, "examples/data/digits.csv"),
                 "--epochs", str(EPOCHS)]
@@ -28,24 +29,29 @@ JOBS = [
 
 
 def run(flags, every, point, points, script):
+    """The final state, and the lines that have not struck."""
     command = ELASTIC_CUDA + ["--commit-every", every]
     with DeviceJob(flags, command, "\n".join(script),
                    {"REGROUP_FAILPOINT": point} if point else {}) as job:
         job.finish()
         job.check_disciplined()
-        for number, line in enumerate(script, start=1):
-            claim(job.has_struck(number), f"{line} has not struck")
         claim(job.text().count("strikes") >= points, "not all have struck")
         job.check(samples=1438, batch=64, epochs=EPOCHS)
-        return final(job.text())
+        return final(job.text()), [
+            line for number, line in enumerate(script, start=1)
+            if not job.has_struck(number)]
 
 
 def test():
     expected = final(alone(program("elastic_digits"), "--epochs", str(EPOCHS)))
-    for flags, every, point, points, script in JOBS:
-        found = run(flags, every, point, points, script)
-        claim(found == expected, f"{flags} with {script} ends with {found}, "
-              f"elastic_digits with {expected}")
+    for job in JOBS:
+        for _ in range(TRIES):
+            found, missing = run(*job)
+            claim(found == expected, f"{job} ends with {found}, "
+                  f"elastic_digits with {expected}")
+            if not missing:
+                break
+        claim(not missing, f"{missing} have not struck")
 
 
 main(test)

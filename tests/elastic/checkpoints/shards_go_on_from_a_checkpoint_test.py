@@ -8,22 +8,24 @@ import os
 import subprocess
 
 from checkpoints import directory, kill_all, names, shown, steps
-from house import FINAL, Job, claim, fault_free, main, trainer, until
+from house import (FINAL, UNTIL_FINISH, Job, claim, fault_free, main,
+                   trainer, until)
 
-FLAGS = ("--steps", 400, "--bytes", 3000, "--shard-bytes", 1000003)
+FLAGS = ("--bytes", 3000, "--shard-bytes", 1000003)
 
 
-def job_of(size, path):
+def job_of(size, path, *length):
     return Job(["-n", str(size), "--checkpoint-dir", path,
                 "--checkpoint-every", "20"],
-               trainer(*FLAGS, "--step-ms", 10, "--load"))
+               trainer(*length, *FLAGS, "--step-ms", 10, "--load"))
 
 
 def kill_half_way(size, path):
-    with job_of(size, path) as job:
+    with job_of(size, path, *UNTIL_FINISH) as job:
         job.wait_world(size)
         first = until(lambda: shown(job, "step"), 30, "a checkpoint")
-        until(lambda: job.alive() and shown(job, "step") > first, 30, "another")
+        until(lambda: job.alive() and (shown(job, "step") or 0) > first, 30,
+              "another")
         kill_all(job)
         job.check()
 
@@ -33,23 +35,24 @@ def test():
         kill_half_way(4, path)
         kill_half_way(3, path)
         newest = steps(path)[-1]
+        flags = ("--steps", newest + 100, *FLAGS)
         alone = subprocess.run(
-            trainer(*FLAGS, "--step-ms", 0, "--load"), check=True, text=True,
+            trainer(*flags, "--step-ms", 0, "--load"), check=True, text=True,
             capture_output=True,
             env=dict(os.environ, REGROUP_CHECKPOINT_DIR=path,
                      REGROUP_CHECKPOINT_EVERY="0",
                      REGROUP_CHECKPOINT_ON_STOP="no"))
         claim(f"loaded step {newest}\n" in alone.stdout, alone.stdout)
-        claim(FINAL.search(alone.stdout).groups() == fault_free(*FLAGS),
+        claim(FINAL.search(alone.stdout).groups() == fault_free(*flags),
               f"alone it ends with {alone.stdout}")
-        with job_of(2, path) as job:
+        with job_of(2, path, *flags[:2]) as job:
             job.finish()
             claim(f"loaded step {newest}\n" in job.text(), "no checkpoint is loaded")
             shape = job.run("checkpoint", "show", path).stdout
-            job.check(state=fault_free(*FLAGS))
-        claim(steps(path)[-1] == 400, f"{steps(path)} are there at the end")
+            job.check(state=fault_free(*flags))
+        claim(steps(path)[-1] == newest + 100, f"{steps(path)} are there at the end")
         claim(not names(path, ".part"), "a .part file was left")
-        claim("400       2" in shape, shape)
+        claim(f" {newest + 100}       2" in shape, shape)
 
 
 main(test)
