@@ -224,13 +224,11 @@ rg_status rg__set_check_memory(const rg_set *set, const char *what,
                                const void *p)
 {
     rg__device *device = set->ctx->device;
-    char why[RG__TEXT_MAX];
     const rg_status st =
         device == NULL ? RG_OK : rg__device_check_memory(device, p);
     if (st != RG_ERR_INVALID)
         return st;
-    snprintf(why, sizeof why, "%s", rg_last_error());
-    return rg__fail(st, "%s with memory RG_DEVICE: %s", what, why);
+    return rg__fail(st, "%s with memory RG_DEVICE: %s", what, rg_last_error());
 }
 
 rg_status rg__set_check_launch(rg_set *set, const rg__start *start,

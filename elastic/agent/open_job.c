@@ -150,19 +150,15 @@ static void refuse_running(rg__agent *a, const char *host, int max)
 }
 
 /* Whether there is an answer to go on with. */
-static bool has_answer(rg__agent *a, rg_status st)
+static bool goes_on(rg__agent *a, rg_status st)
 {
-    if (rg__life_is_ending(a))
-        return false;
-    if (st != RG_OK)
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
-    return st == RG_OK;
+    return !rg__life_is_ending(a) && rg__agent_has_answer(a, st);
 }
 
 static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    if (!has_answer(a, st))
+    if (!goes_on(a, st))
         return;
     rg__snapshot found;
     rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
@@ -201,11 +197,9 @@ static void write_meta(rg__agent *a)
 static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    if (rg__life_is_ending(a))
+    if (!goes_on(a, st))
         return;
-    if (st != RG_OK)
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
-    else if (reply->succeeded)
+    if (reply->succeeded)
         write_meta(a);
     else
         rg__open_job(a); /* it has changed: look at it again */
@@ -302,7 +296,7 @@ static void judge_job(rg__agent *a, const rg__txn_reply *reply)
 
 static void on_all_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    if (has_answer(arg, st))
+    if (goes_on(arg, st))
         judge_job(arg, reply);
 }
 
@@ -326,7 +320,7 @@ static bool is_first_gone(const rg__agent *a, const rg__txn_reply *reply)
 static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    if (!has_answer(a, st))
+    if (!goes_on(a, st))
         return;
     a->life.hosts_before = (int)(reply->matched - (int64_t)reply->kv_count) + 1;
     if (a->life.hosts_before > 1 && is_first_gone(a, reply))

@@ -103,10 +103,8 @@ bool rg__resume_names(rg__agent *a)
 static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    if (st != RG_OK) {
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    if (!rg__agent_has_answer(a, st))
         return;
-    }
     rg__snapshot found;
     rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
     if (found.meta.create_revision != 0 &&

@@ -30,15 +30,12 @@
 
 rg_status rg__find_etcd(const char *program, char path[PATH_MAX])
 {
-    rg_status st =
+    const rg_status st =
         rg__find_program(program != NULL ? program : "etcd", path, PATH_MAX);
     if (st == RG_OK)
         return RG_OK;
-    if (program != NULL) {
-        char why[256];
-        snprintf(why, sizeof why, "%s", rg_last_error());
-        return rg__fail(RG_ERR_STORE, "%s (--etcd-bin)", why);
-    }
+    if (program != NULL)
+        return rg__fail(RG_ERR_STORE, "%s (--etcd-bin)", rg_last_error());
     /* Debian's package puts it where a user's PATH may not lead. */
     static const char *const elsewhere[] = {"/usr/local/bin/etcd",
                                             "/usr/bin/etcd", "/usr/sbin/etcd"};

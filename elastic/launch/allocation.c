@@ -226,7 +226,6 @@ static void say_tasks(void)
 
 rg_status rg__allocation_read(rg__host_list *list, int slots)
 {
-    char why[256];
     const char *pbs = variable("PBS_NODEFILE"), *lsf = variable("LSB_HOSTS");
     const char *large = variable("LSB_DJOB_HOSTFILE");
     const char *name = is_slurm()    ? "SLURM_JOB_NODELIST"
@@ -246,10 +245,9 @@ rg_status rg__allocation_read(rg__host_list *list, int slots)
         st = rg__hosts_add_file(list, large, 1);
     if (st != RG_ERR_INVALID)
         return st;
-    snprintf(why, sizeof why, "%s", rg_last_error());
     return rg__fail(st,
                     "the hosts of this allocation (%s): %s; list them with -H",
-                    name, why);
+                    name, rg_last_error());
 }
 
 /* --rsh is given a host and a command line, and runs in a shell. */

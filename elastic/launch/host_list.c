@@ -123,7 +123,6 @@ static rg_status add_word(rg__host_list *list, char *word, int slots)
 
 rg_status rg__hosts_add_words(rg__host_list *list, const char *text, int slots)
 {
-    char why[256];
     char *copy = strdup(text), *rest = copy;
     if (copy == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a list of hosts");
@@ -135,9 +134,8 @@ rg_status rg__hosts_add_words(rg__host_list *list, const char *text, int slots)
     free(copy);
     if (st != RG_ERR_INVALID)
         return st;
-    snprintf(why, sizeof why, "%s", rg_last_error());
     return rg__fail(st, "-H %.200s: %s; a list of hosts looks like h1:4,h2:4",
-                    text, why);
+                    text, rg_last_error());
 }
 
 /* "slots=4", and the bound that others put on more workers than slots, which
@@ -171,7 +169,7 @@ static rg_status add_line(rg__host_list *list, char *line, int slots)
 rg_status rg__hosts_add_lines(rg__host_list *list, const char *text,
                               const char *where, int slots)
 {
-    char line[LINE_BYTES], why[256];
+    char line[LINE_BYTES];
     for (int number = 1; *text != '\0'; number++) {
         const size_t n = strcspn(text, "\n");
         rg_status st = RG_ERR_INVALID;
@@ -182,10 +180,9 @@ rg_status rg__hosts_add_lines(rg__host_list *list, const char *text,
         } else {
             rg__fail(st, "it has over %zu bytes", sizeof line - 1);
         }
-        if (st == RG_ERR_INVALID) {
-            snprintf(why, sizeof why, "%s", rg_last_error());
-            return rg__fail(st, "%s, line %d: %s", where, number, why);
-        }
+        if (st == RG_ERR_INVALID)
+            return rg__fail(st, "%s, line %d: %s", where, number,
+                            rg_last_error());
         if (st != RG_OK)
             return st;
         text += n + (text[n] == '\n');

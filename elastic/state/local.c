@@ -298,13 +298,12 @@ static rg_status redistribute(const rg_parts *from)
 {
     rg_state *state = from->state;
     const rg__state_buffer *b = from->b;
-    char why[RG__TEXT_MAX];
+    const char *why = rg_last_error();
     state->dealt = b;
     const rg_status st = b->redistribute(state, from, b->redistribute_arg);
     state->dealt = NULL;
     if (st == RG_OK || (st == RG_ERR_DAMAGED && from->checkpoint != NULL))
         return st;
-    snprintf(why, sizeof why, "%s", rg_last_error());
     return rg__fail(RG_ERR_REFUSED,
                     "buffer %s is not redistributed on rank %d: its function "
                     "returned %s%s%s",

@@ -44,9 +44,7 @@ rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
 
 static rg_status name_buffer(const rg__state_buffer *b, rg_status st)
 {
-    char why[RG__TEXT_MAX];
-    snprintf(why, sizeof why, "%s", rg_last_error());
-    return rg__fail(st, "buffer %s: %s", b->name, why);
+    return rg__fail(st, "buffer %s: %s", b->name, rg_last_error());
 }
 
 /* Memory that the program has freed since is reported, and not touched. */

@@ -109,9 +109,9 @@ static rg_status check_params(const char *name, const rg_buffer_params *p)
 /* Failures below don't know the buffer. */
 static rg_status name_buffer(rg_status st, const char *name)
 {
-    char text[RG__TEXT_MAX], start[RG__BUFFER_NAME_MAX + 8];
+    char start[RG__BUFFER_NAME_MAX + 8];
+    const char *text = rg_last_error();
     snprintf(start, sizeof start, "buffer %s", name);
-    snprintf(text, sizeof text, "%s", rg_last_error());
     if (st == RG_OK || strncmp(text, start, strlen(start)) == 0)
         return st;
     return rg__fail(st, "%s can't be registered: %s", start, text);

@@ -6,7 +6,8 @@
 #include "regroup/regroup.h"
 #include "sdk/base/inner.h"
 
-/* Store the sentence (object, action, cause, remedy), log it, return st. */
+/* Store the sentence (object, action, cause, remedy), log it, return st. It may
+ * quote rg_last_error(). */
 RG_INNER rg_status rg__fail(rg_status st, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

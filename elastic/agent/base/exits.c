@@ -30,6 +30,13 @@ void rg__agent_leave(rg__agent *a, int code, const char *format, ...)
     va_end(args);
 }
 
+bool rg__agent_has_answer(rg__agent *a, rg_status st)
+{
+    if (st != RG_OK)
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    return st == RG_OK;
+}
+
 void rg__agent_end_job(rg__agent *a, int code, const char *format, ...)
 {
     va_list args;

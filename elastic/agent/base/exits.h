@@ -14,6 +14,9 @@
 
 void rg__agent_leave(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Has etcd answered a request? If it has refused it for good, with the reason
+ * in rg_last_error, this host leaves. */
+bool rg__agent_has_answer(rg__agent *a, rg_status st);
 void rg__agent_end_job(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* For what makes an agent: RG_OK, or that there is no memory for it. */

@@ -357,11 +357,9 @@ static void on_begun(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
     a->generation->beginning = NULL;
-    if (st != RG_OK)
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
-    else if (reply->succeeded)
+    if (!rg__agent_has_answer(a, st) || reply->succeeded)
         return;
-    else if (a->view.cur.mod_revision != a->generation->begins_at)
+    if (a->view.cur.mod_revision != a->generation->begins_at)
         rg__generation_try_begin(a);
     else
         rg__mirror_expect(a->mirror); /* cur has moved on */
@@ -484,8 +482,7 @@ static void follow_begun(rg__agent *a)
 static void on_finned(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     (void)reply;
-    if (st != RG_OK)
-        rg__agent_leave(arg, RG__EXIT_STORE, "%s", rg_last_error());
+    rg__agent_has_answer(arg, st);
 }
 
 /* Under this host's lease. */

@@ -38,8 +38,7 @@ static void on_competed(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__agent *a = arg;
     (void)reply; /* the mirror shows which agent won */
     a->leader->is_competing = false;
-    if (st != RG_OK)
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    rg__agent_has_answer(a, st);
 }
 
 static void compete(rg__agent *a)
@@ -64,11 +63,9 @@ static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__agent *a = arg;
     a->leader->acting = NULL;
     rg__timer_stop(a->leader->expect_timer);
-    if (st != RG_OK)
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
-    else if (a->leader->whole == NULL)
+    if (!rg__agent_has_answer(a, st) || a->leader->whole == NULL)
         return;
-    else if (rg__mirror_revision(a->leader->whole) != a->leader->acted_on)
+    if (rg__mirror_revision(a->leader->whole) != a->leader->acted_on)
         rg__leader_look(a);
     else if (!reply->succeeded)
         rg__timer_set(a->leader->look_timer,

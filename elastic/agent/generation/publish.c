@@ -165,10 +165,8 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__agent *a = arg;
     a->publication->publishing = NULL;
     rg__wait_end(a, RG__WAIT_ETCD, 0);
-    if (st != RG_OK) {
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    if (!rg__agent_has_answer(a, st))
         return;
-    }
     if (reply->succeeded) {
         a->publication->host_revision = reply->revision;
         a->publication->was_away = false;

@@ -78,10 +78,8 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__peer *one = arg;
     one->writing = NULL;
-    if (st != RG_OK) {
-        rg__agent_leave(one->a, RG__EXIT_STORE, "%s", rg_last_error());
+    if (!rg__agent_has_answer(one->a, st))
         return;
-    }
     if (reply->succeeded)
         one->written_mod = reply->revision;
     else

@@ -51,23 +51,13 @@ static bool has_any(const device *of)
 
 /* A setting of the user's stays, and so does a flag of --mpirun. Of hwloc's,
  * ranks have what a flavour sets, and else see all devices (rank_main.c). */
-static void set(const char *const *variables)
-{
-    for (const char *const *v = variables; *v != NULL; v++) {
-        char name[64];
-        const size_t n = strcspn(*v, "=");
-        snprintf(name, sizeof name, "%.*s", (int)n, *v);
-        setenv(name, *v + n + 1, 0);
-    }
-}
-
 void rg__fabric_set_variables(const rg__agent *a)
 {
     const rg__flavour *mpi = a->params->flavour;
     if (has_any(fabrics))
         return;
     if (!has_any(accelerators))
-        set(mpi->no_device);
-    set(mpi->no_fabric);
+        rg__command_set_all(mpi->no_device, false);
+    rg__command_set_all(mpi->no_fabric, false);
     setenv(RG__ENV_HWLOC, RG__HWLOC_NO_DEVICES, 0);
 }

@@ -184,12 +184,14 @@ void rg__command_free(char **argv)
     free(argv);
 }
 
-static void set_variable(const char *text)
+void rg__command_set_all(const char *const *variables, bool replaces)
 {
-    char name[128];
-    const size_t n = strcspn(text, "=");
-    snprintf(name, sizeof name, "%.*s", (int)n, text);
-    setenv(name, text + n + 1, 1);
+    for (const char *const *v = variables; *v != NULL; v++) {
+        char name[128];
+        const size_t n = strcspn(*v, "=");
+        snprintf(name, sizeof name, "%.*s", (int)n, *v);
+        setenv(name, *v + n + 1, replaces);
+    }
 }
 
 void rg__command_set_variables(const rg__agent *a)
@@ -204,8 +206,7 @@ void rg__command_set_variables(const rg__agent *a)
         else
             v++;
     }
-    for (const char *const *v = a->params->flavour->variables; *v != NULL; v++)
-        set_variable(*v);
+    rg__command_set_all(a->params->flavour->variables, true);
     snprintf(number, sizeof number, "%llu",
              (unsigned long long)a->launches->number);
     setenv(RG__ENV_LAUNCH, number, 1);

@@ -56,6 +56,8 @@ char **rg__command_make(const rg__agent *a);
 void rg__command_free(char **argv);
 /* In a child: no variable of an outer launcher, and ours. */
 void rg__command_set_variables(const rg__agent *a);
+/* "NAME=VALUE", NULL at the end. */
+void rg__command_set_all(const char *const *variables, bool replaces);
 
 /* sweep.c: kill the processes of launches here, but one that is spared (0:
  * none) and maybe shims; how many there were, and one of them. */

@@ -176,10 +176,8 @@ static void agree(rg__agent *a);
 static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    if (st != RG_OK) {
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    if (!rg__agent_has_answer(a, st))
         return;
-    }
     char *mine = spec_text(a);
     a->spec.is_asking = false;
     if (mine == NULL)

@@ -472,9 +472,7 @@ static rg_status warm(rg__device *d, const rg__lane_config *config)
         st = rg__ticket_wait(d, &ticket, UINT64_MAX);
     if (st == RG_OK || !has_failed_often(d))
         return st;
-    char why[RG__TEXT_MAX];
-    snprintf(why, sizeof why, "%s", rg_last_error());
-    return fail_often(why);
+    return fail_often(rg_last_error());
 }
 
 static rg_status finish_warming(rg__device *d, const rg__lane_config *config)
