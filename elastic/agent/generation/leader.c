@@ -302,7 +302,6 @@ static void add_launch(rg__txn_draft *t, const rg__plan *plan)
                 other->name, seat->name, seat->address.text);
         return;
     }
-    rg__failpoint("agent.launch", -1, 0, plan->launch.number);
     rg__job_if_mod(t, RG__KEY(MPIRUN), t->a->known.mpirun.mod_revision);
     rg__job_put(t, RG__KEY(MPIRUN), rg__mpirun_text(&plan->launch), 0);
 }

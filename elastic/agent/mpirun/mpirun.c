@@ -24,7 +24,6 @@
 #include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
-#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
 #define SWEEP_NS      (2 * RG__MS)
@@ -295,7 +294,6 @@ static void begin(rg__agent *a)
     const rg_status st = argv != NULL ? rg__helper_start(a, argv, true)
                                       : rg__fail(RG_ERR_MEMORY, "no memory");
     rg__command_free(argv);
-    rg__failpoint("agent.launched", -1, 0, a->launches->number);
     if (st != RG_OK)
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0, "%.200s", rg_last_error());
     else
