@@ -3,6 +3,8 @@
 #include "elastic/agent/hosts/beat_wire.h"
 #include "elastic/agent/hosts/peers.c"
 
+#include <arpa/inet.h>
+
 #include "tests/fuzz/agent.h"
 #include "tests/fuzz/sim_etcd.h"
 
