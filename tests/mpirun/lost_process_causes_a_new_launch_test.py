@@ -4,7 +4,8 @@ agent, or of what mpirun asks for a daemon by (MPICH), is a new launch with all 
 no process or file of a launch outlives it, and the result is that of an
 undisturbed run. What an outer launcher has left in the environment is not
 handed on, what a person sets for the MPI is, and hosts come from no allocation
-around. No rank of MPICH looks for hardware that is not here.
+around. No rank looks for hardware that is not here: of MPICH's for none, of
+Open MPI 5's for no network that its MPI_Init would sleep for.
 
 Covers: mpirun/mpirun.c sweep.c ranks.c proxies.c clients.c mpirun_line.c rank_main.c
 state_resume.c scratch.c slots.c plan.c flavour.c fabric.c which_mpi.c capture.c elf.c
@@ -40,6 +41,8 @@ def check_environment(rank):
              if found.get(name) == value]
     claim(not outer, f"{outer} of an outer launcher came to a rank")
     claim(OWN.items() <= found.items(), f"not all of {OWN} came to a rank")
+    if FLAVOUR == "openmpi5" and not any(map(glob.glob, HARDWARE[:2])):
+        claim(found.get("OMPI_MCA_btl") == "^ofi", f"{found}")
     if FLAVOUR == "mpich" and not any(map(glob.glob, HARDWARE)):
         claim(found.get("UCX_TLS") == "tcp,self" and
               "-pci" in found.get("HWLOC_COMPONENTS", ""), f"{found}")

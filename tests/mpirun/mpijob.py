@@ -22,10 +22,12 @@ FINAL = re.compile(r"final step (\d+) value ([0-9a-fA-F]{16}) of (\d+)")
 LAUNCH = re.compile(r"regroup: launch (\d+)(?: goes on in place)?: (\d+) ranks "
                     r"on (.*?), from (.*?), (\d+) ms (.*)")
 # Open MPI refuses root unless it is told twice; ranks may outnumber processors.
+# What it need not look for, Regroup says.
 MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
            "PRTE_ALLOW_RUN_AS_ROOT": "1",
-           "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **run.OMPI}
+           "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+           "OMPI_MCA_mpi_yield_when_idle": "1"}
 # Hosts that are namespaces share /dev/shm and the machine's name, under which
 # shared-memory transports of two hosts would take each other's files.
 HOSTS_ENV = dict(MPI_ENV, OMPI_MCA_btl="self,tcp", OMPI_MCA_pml="ob1")

@@ -21,7 +21,7 @@
         "OMPI_FILE_", "OMPI_ARGV", "OMPI_COMMAND", "OMPI_MCA_initial_wdir"
 #define OMPI_LIBRARIES LIST("libmpi.so.40", "libmpi_mpifh.so.40")
 #define OMPI_COMMANDS  LIST("mpirun.openmpi", "mpirun")
-#define OMPI_NO_FABRIC LIST("OMPI_MCA_pml=^cm,ucx")
+#define OMPI_NO_FABRIC "OMPI_MCA_pml=^cm,ucx"
 /* Otherwise it would take its hosts from the allocation that it runs in (Slurm,
  * PBS and the like), and know none of ours. */
 #define ALLOCATIONS "slurm,tm,pbs,gridengine,lsf,flux,alps,loadleveler"
@@ -39,7 +39,7 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .rank = "OMPI_COMM_WORLD_RANK",
      .own = LIST(OMPI_OWN, PMIX_OWN, "OMPI_MCA_orte_", "OMPI_MCA_ess",
                  "OMPI_MCA_pmix", "OMPI_MCA_mpi_oversubscribe"),
-     .no_fabric = OMPI_NO_FABRIC,
+     .no_fabric = LIST(OMPI_NO_FABRIC),
      .no_device = LIST(NULL),
      .places = PLACES({"/tmp", "OMPI_MCA_orte_tmpdir_base"},
                       {"/dev/shm", "OMPI_MCA_btl_vader_backing_directory"},
@@ -68,7 +68,8 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
          LIST(OMPI_OWN, PMIX_OWN, "OMPI_WORLD_", "OMPI_LIBDIR_", "OMPI_TOOL_",
               "OMPI_VERSION", "OMPI_MCA_PREFIXES", "OMPI_MCA_num_",
               "OMPI_MCA_cpu_type", "PRTE_LAUNCHED", "PRTE_SHARED_FS"),
-     .no_fabric = OMPI_NO_FABRIC,
+     /* Where libfabric finds no network, btl/ofi sleeps for a second. */
+     .no_fabric = LIST(OMPI_NO_FABRIC, "OMPI_MCA_btl=^ofi"),
      .no_device = LIST(NULL),
      .places = PLACES({"/tmp", "PRTE_MCA_prte_tmpdir_base"},
                       {"/dev/shm", "OMPI_MCA_btl_sm_backing_directory"},
