@@ -62,7 +62,8 @@ static void compare(const char *what, const char *type, const char *op, int n,
 static void reductions(const known *t, const known *o, MPI_Op op, int n)
 {
     const int each = n / size;
-    const int root = n < 9000 ? n % size : 0; /* MPICH 4.0 fails in place */
+    const int root =
+        n < 9000 ? n % size : 0; /* else MPICH 4.0 crashes in place */
     MPI_Aint lower, bytes;
     MPI_Type_get_extent(t->type, &lower, &bytes);
     const size_t all = (size_t)n * (size_t)bytes;

@@ -1,6 +1,6 @@
 """Communicators of any kind may be interposed, hundreds at once, and what they
-had goes with them; ranks that share no memory stay with MPI, and so does a call
-that MPI refuses.
+had goes with them; ranks that share no memory stay with MPI, and so do
+persistent collectives, all calls between two groups, and what MPI refuses.
 
 Usage: ... FLAVOUR
 
@@ -14,7 +14,8 @@ from preloaded import counted, need_success, preload
 
 def test():
     flavour = sys.argv[1]
-    for what in "communicators", "mistakes":
+    has_persistent = flavour != "openmpi"
+    for what in ["communicators", "mistakes"] + has_persistent * ["persistent"]:
         _, err = need_success(what, preload(flavour, 2, "habits", what))
         claim(counted(err)["allreduce"][0] > 0, f"{what}: none was native")
     if flavour == "mpich":
