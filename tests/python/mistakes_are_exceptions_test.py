@@ -58,6 +58,11 @@ def check_disagreements(ctx):
                        numpy.ones((6, 2, 3) if odd else (6, 3, 2)))
         assert "the tag or shape" in error.sentence, error.sentence
     assert world.allreduce(numpy.ones((2, 3)), tag=1).shape == (2, 3)
+    two, three = numpy.arange(2, 4)  # whose names are not those of 2 and 3
+    for tags in (2, two), (("w", (2, 3)), ("w", (two, three))):
+        assert world.allreduce(numpy.ones(6), tag=tags[odd])[0] == ctx.size
+    shape = regroup._sets._number_of_shape.__wrapped__
+    assert shape((2, 3)) == shape((two, three))
     error = raises(regroup.Invalid, world.allreduce, numpy.ones(6),
                    regroup.AVG)
     assert "write op=regroup.AVG" in error.sentence, error.sentence

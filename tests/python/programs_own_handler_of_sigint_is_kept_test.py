@@ -1,9 +1,12 @@
 """A program with a handler of SIGINT of its own: run leaves it in place inside
-the training function, during waits in the library and after them.
+the training function, during waits in the library and after them. So is the
+system's, by which Ctrl-C ends the process. A program whose threads are not the
+interpreter's own, as where Python is embedded, runs as well.
 
 Covers: _wait.py"""
 import os
 import signal
+import sys
 
 import pyjob
 
@@ -34,4 +37,38 @@ def work():
         assert came == [1], came
 
 
-pyjob.main(work, sizes=(1,))
+# What imports threading first is its main thread, and not that of signals.
+EMBEDDED = """
+import _thread
+def work():
+    try:
+        import regroup
+        with regroup.init(elastic=True) as ctx:
+            ctx.state().add("x", bytearray(8))
+            print("ran", ctx.state().run(lambda: ctx.state().commit() or 7))
+    finally:
+        over.release()
+over = _thread.allocate_lock()
+over.acquire()
+_thread.start_new_thread(work, ())
+over.acquire()
+"""
+
+DEFAULT = """
+import os, signal, regroup
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+with regroup.init(elastic=True) as ctx:
+    ctx.state().run(lambda: os.kill(os.getpid(), signal.SIGINT))
+"""
+
+
+def test():
+    from house import claim
+    pyjob.job(1, pyjob.command())
+    said = pyjob.run([sys.executable, "-c", EMBEDDED])
+    claim("ran 7" in said and "Traceback" not in said, said)
+    said = pyjob.run([sys.executable, "-c", DEFAULT], -signal.SIGINT)
+    claim("Traceback" not in said, said)
+
+
+pyjob.main(work, test=test)

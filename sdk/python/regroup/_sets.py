@@ -13,6 +13,7 @@ import ctypes
 import functools
 import hashlib
 import itertools
+import operator
 import pickle
 import typing
 from ctypes import c_int, c_uint64, c_void_p
@@ -51,19 +52,28 @@ def _blocking(
 Tag = typing.Union[int, str, tuple, None]
 
 
+def _plain(tag: typing.Any) -> typing.Any:
+    """Equal tags have equal names: integers of numpy, and torch.Size, have
+    names of their own."""
+    if isinstance(tag, tuple):
+        return tuple(map(_plain, tag))
+    return operator.index(tag) if hasattr(tag, "__index__") else tag
+
+
 def _number_of(what: str, tag: Tag) -> int:
     """A tag as C compares it. Numbers of 32 bits stand in its sentence."""
-    if tag is None or isinstance(tag, int):
-        return integer(f"the tag of {what}", c_uint64, tag or 0)
-    digest = hashlib.blake2b(repr(tag).encode(), digest_size=8).digest()
+    plain = _plain(tag)
+    if plain is None or isinstance(plain, int):
+        return integer(f"the tag of {what}", c_uint64, plain or 0)
+    digest = hashlib.blake2b(repr(plain).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 @functools.lru_cache(maxsize=1024)
 def _number_of_shape(shape: tuple[int, ...]) -> int:
     """The tag if none was given: of arrays of one dimension, whose count
-    says all, none. A torch.Size is equal to a tuple, and has another repr."""
-    return _number_of("an array", ("shape", tuple(shape))) \
+    says all, none."""
+    return _number_of("an array", ("shape", shape)) \
         if len(shape) > 1 else 0
 
 

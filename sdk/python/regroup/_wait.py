@@ -30,31 +30,40 @@ SLICE_MS = 100
 Result = typing.TypeVar("Result")
 
 
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
+_ends: list[int] = []  # an entry for each ctrl_c_ends that changed the handler
 
 
 @contextlib.contextmanager
-def ctrl_c(now: typing.Any, then: typing.Any) -> typing.Iterator[None]:
+def ctrl_c(now: typing.Any, then: typing.Any, *ends: int
+           ) -> typing.Iterator[None]:
     """Where SIGINT's handler is `now`, make it `then` for a while."""
-    if not _is_main_thread() or signal.getsignal(signal.SIGINT) is not now:
+    is_changed = signal.getsignal(signal.SIGINT) is now
+    try:
+        if is_changed:
+            signal.signal(signal.SIGINT, then)
+    except ValueError:  # the interpreter's first thread alone may do that
+        is_changed = False
+    if not is_changed:
         yield
         return
-    signal.signal(signal.SIGINT, then)
+    _ends.extend(ends)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, now)
+        del _ends[len(_ends) - len(ends):]
 
 
 def ctrl_c_ends() -> contextlib.AbstractContextManager[None]:
     """Around a call that waits inside the library: Ctrl-C ends the process."""
-    return ctrl_c(signal.default_int_handler, signal.SIG_DFL)
+    return ctrl_c(signal.default_int_handler, signal.SIG_DFL, 1)
 
 
 def ctrl_c_raises() -> contextlib.AbstractContextManager[None]:
-    """Around the program's own functions below such a call."""
-    return ctrl_c(signal.SIG_DFL, signal.default_int_handler)
+    """Around the program's own functions below such a call, unless Ctrl-C
+    ended the process before that, too."""
+    return ctrl_c(signal.SIG_DFL if _ends else None,
+                  signal.default_int_handler)
 
 
 def callback(answers: typing.Generator[int, object, None]) -> typing.Any:

@@ -447,6 +447,25 @@ class ProcessGroup(dist.ProcessGroup):
             deadline=self._deadline)
         return self._work([request], outputs, parted(whole, outputs))
 
+    # As torch has called them since 2.15.
+    all_gather_single = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    all_to_all_single = alltoall_base
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+
+    def gather_single(self, output: Tensor, sent: Tensor,
+                      opts: typing.Any) -> Work:
+        """The same into one tensor of the root's."""
+        is_root = self.members.rank == opts.rootRank
+        used = dense(output) if is_root else None
+        request = self.members.start_gather(
+            as_moved(dense(sent).view(-1)),
+            None if used is None else as_moved(used.view(-1)), opts.rootRank,
+            deadline=self._deadline)
+        return self._work([request], [output],
+                          [] if used is None else returned(output, used))
+
     # ------------------------------------------------ between two ranks
 
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
