@@ -104,6 +104,36 @@ def messages(dist, torch, n, me):
     for one in started:
         one.wait()
     assert (got[0] == before).all() and (got[1] == before + 0.5).all()
+    for one in dist.batch_isend_irecv([
+            dist.P2POp(dist.isend, torch.full((2,), float(me)), after),
+            dist.P2POp(dist.irecv, got[1][:2], before)]):
+        one.wait()
+    assert got[1][:2].tolist() == [before, before], got
+
+
+def newer_names(dist, torch, n, me):
+    """What torch 2 calls on a group, whichever torch is here."""
+    from torch._C._distributed_c10d import GatherOptions
+    group = dist.distributed_c10d._get_default_group()
+    assert group._get_backend(torch.device("cpu")) is group
+    whole, kept, taken = torch.zeros(n, 2), torch.zeros(2), torch.zeros(n)
+    group.all_gather_single(whole, torch.full((2,), me + 1.0), None).wait()
+    assert whole.tolist() == [[r + 1.0] * 2 for r in range(n)], whole
+    group.reduce_scatter_single(kept, torch.ones(2 * n), None).wait()
+    assert kept.tolist() == [n, n], kept
+    group.all_to_all_single(taken, torch.full((n,), me + 1.0), [], [],
+                            None).wait()
+    assert taken.tolist() == [r + 1.0 for r in range(n)], taken
+    group.all_gather_single_coalesced([taken.zero_()], [torch.ones(1)],
+                                      None).wait()
+    group.reduce_scatter_single_coalesced([kept], [torch.ones(2 * n)],
+                                          None).wait()
+    assert taken.tolist() == [1.0] * n and kept.tolist() == [n, n]
+    options = GatherOptions()
+    options.rootRank = n - 1
+    columns = torch.zeros(2, n).t()
+    group.gather_single(columns, torch.full((2,), me + 1.0), options).wait()
+    assert me != n - 1 or torch.equal(columns, whole), columns
 
 
 def groups(dist, torch, n, me):
@@ -179,6 +209,7 @@ def work():
     movements(dist, torch, n, me)
     works(dist, torch, n)
     messages(dist, torch, n, me)
+    newer_names(dist, torch, n, me)
     groups(dist, torch, n, me)
     modules(dist, torch, n, me)
     mistakes(dist, torch, n, me)

@@ -239,6 +239,10 @@ class ProcessGroup(dist.ProcessGroup):
         """As c10d asks for it."""
         return "regroup"
 
+    def _get_backend(self, _device: torch.device) -> ProcessGroup:
+        """As c10d of torch 2 asks for what sends its messages."""
+        return self
+
     def _set_group_name(self, name: str) -> None:
         self._name = name
 
