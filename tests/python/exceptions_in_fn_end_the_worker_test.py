@@ -1,6 +1,8 @@
 """Any other exception in the training function, and one in a reset function,
 ends the worker with its traceback and a code that is not 0; the others go on.
-So does a RegroupError that is the program's own mistake.
+So does a RegroupError that is the program's own mistake, and what on_commit
+raises: from the commit, or, if only the next generation knows that the step
+counts, before another step.
 
 Covers: _state.py"""
 import os
@@ -20,11 +22,36 @@ def bring_down(how):
     raise regroup.InProgress("a timeout that was not caught")
 
 
+def raises_when_told():
+    import numpy
+    import regroup
+    raised = []
+    with regroup.init(elastic=True) as ctx:
+        state = ctx.state()
+        total = state.add("total", numpy.zeros(1, "i8"))
+
+        def told(step):
+            if step == 8 and ctx.slot == 1:
+                raised.append(step)
+                raise ValueError("a mistake in on_commit")
+
+        def train():
+            assert not raised, "another step"
+            while total[0] < 12:
+                total[:] += 1
+                state.commit()
+        state.on_commit(told)
+        state.run(train)
+
+
 def work():
     import time
 
     import numpy
     import regroup
+    if sys.argv[2] == "told":
+        raises_when_told()
+        return
     how, mark = sys.argv[2:4]
     with regroup.init(elastic=True) as ctx:
         state = ctx.state()
@@ -55,6 +82,13 @@ def test():
     import tempfile
 
     from house import Job, claim, until
+    for late in "", ("commit.after_agree:rank0:step8:start1:kill,"
+                     "coll.middle:rank1:step7:start1:sleep300"):
+        with Job(["-n", "2"], pyjob.command("told"), env=pyjob.environment(
+                REGROUP_FAILPOINT=late)) as job:
+            job.finish()
+            claim("a mistake in on_commit" in job.text() and
+                  "another step" not in job.text(), job.text())
     for how, words in (("value", "ValueError: a mistake in the program"),
                        ("reset", "ValueError: a mistake in the program"),
                        ("exit", ""), ("invalid", "regroup._errors.Invalid"),

@@ -578,6 +578,7 @@ class state {
     {
         const call *called = static_cast<call *>(arg);
         try {
+            called->self->judge(RG_OK);
             (*called->function)();
             return RG_OK;
         } catch (const change &found) {
@@ -597,7 +598,8 @@ class state {
         try {
             self->on_commit_(step);
         } catch (...) {
-            self->thrown_ = std::current_exception();
+            self->thrown_ =
+                self->thrown_ ? self->thrown_ : std::current_exception();
         }
     }
 

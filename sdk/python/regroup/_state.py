@@ -408,7 +408,11 @@ class State:
         process the others go on without this worker.
         """
         need_runnable("training function", function)
-        body = _Body(function, self.context.on_leave)
+
+        def call() -> Result:
+            self._raise_told()
+            return function()
+        body = _Body(call, self.context.on_leave)
         if self._on_reset is not None:
             self._on_reset.error = None
         handle, self._is_running = self.handle, True
@@ -421,7 +425,6 @@ class State:
         if self._on_reset is not None and self._on_reset.error is not None:
             body.error = self._on_reset.error
         return typing.cast(Result, body.judge(status))
-
 
     def generations(self) -> typing.Iterator[Generation]:
         """run as a loop of the program's own, once for each generation:

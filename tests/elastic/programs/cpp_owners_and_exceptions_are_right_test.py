@@ -40,6 +40,18 @@ def alone(program, how):
           f"{how}: {done}")
 
 
+def doubted(program):
+    """Rank 0 dies when it has agreed on step 8, which rank 1 learns from the
+    next generation alone."""
+    with Job(["-n", "2"], [program, "doubted"], env={
+            "REGROUP_FAILPOINT": "commit.after_agree:rank0:step8:start1:kill,"
+                                 "coll.middle:rank1:step7:start1:sleep300"}
+             ) as job:
+        job.finish(seconds=30)
+        claim("caught doubted" in job.text() and
+              "another step" not in job.text(), job.text())
+
+
 def test():
     if not all(map(shutil.which, ("g++", "clang++"))):
         skip("g++ or clang++ is not installed (ci/install installs both)")
@@ -55,6 +67,7 @@ def test():
         play(owner)
         alone(alone_, "mine")
         alone(alone_, "told")
+        doubted(alone_)
         with Job(["-n", "2"], [example]) as job:
             job.finish(seconds=30)
             claim("step 200: w is 0.00 1.00 2.00 3.00" in job.text(),
