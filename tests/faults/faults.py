@@ -19,6 +19,7 @@ import cells
 HERE = os.path.dirname(os.path.abspath(__file__))
 CELL_S = 120  # then a cell is ended
 TRIES = 3  # of a cell in which the machine held processes up
+STOPS = ("stop", "pause", "agent stop", "agent pause")
 LINE = "{:<13} {:<13} {:<9} {:>7} {:>6}  {}"
 
 
@@ -96,16 +97,17 @@ def run_cell(flags, cell, seed):
     first run for which the machine was quick enough."""
     for left in reversed(range(TRIES)):
         result = run_once(flags, cell, seed)
-        if left == 0 or not is_held_up(*result):
+        if left == 0 or not is_held_up(cell, *result):
             return result
         print(f"{cell.name}: again, since {result[1]}", flush=True)
 
 
-def is_held_up(code, found, _seconds, _said, keep):
+def is_held_up(cell, code, found, _seconds, _said, keep):
     """It has failed, and its logs say of an agent or a worker that it got no
-    processor in time; or it was skipped for that."""
+    processor in time; or it was skipped for that. Where the fault itself
+    stops a process they always say so."""
     from house import HELD_UP  # pylint: disable=import-outside-toplevel
-    if code != 1:
+    if code != 1 or cell.fault in STOPS:
         return code == 77 and "too much else runs" in found
     for path in glob.glob(os.path.join(keep, "*.log")):
         with open(path, encoding="utf-8", errors="replace") as log:
