@@ -18,7 +18,7 @@ void rg__child_follow(pid_t parent)
 
 static void give(int fd, int to)
 {
-    const int from = fd >= 0 ? fd : open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int from = fd >= 0 ? fd : open("/dev/null", O_RDWR);
     if (from >= 0 && from != to)
         dup2(from, to);
 }
