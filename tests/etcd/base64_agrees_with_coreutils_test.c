@@ -1,7 +1,7 @@
 /* Base64 as etcd wants it (trap 3): the same text as coreutils makes, and
  * only that text is decoded.
  *
- * Covers: json.c body.c */
+ * Covers: base64.c */
 #include <unistd.h>
 
 #include "elastic/etcd/base64.h"

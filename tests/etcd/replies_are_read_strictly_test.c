@@ -2,7 +2,7 @@
  * 64-bit numbers are strings (trap 2), both shapes of an error; anything that
  * doesn't fit is refused, and no mutation of a good reply breaks the reader.
  *
- * Covers: json.c */
+ * Covers: base64.c json.c */
 #include "elastic/etcd/json.h"
 #include "tests/check.h"
 
