@@ -607,14 +607,15 @@ void rg__slot_dismiss(rg__slot *s)
     rg__slot_step(s, SLOT_ON_DISMISS);
 }
 
-/* The job is done: those at the door hear so, others are asked to end. */
+/* The job is done: those at the door hear so, others are asked to end. What a
+ * killed agent knew of slots without a worker stays. */
 void rg__slots_finish(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     for (int i = 0; i < a->params->slots; i++) {
         rg__slot *s = &a->slot[i];
         rg__slot_dismiss(s);
-        s->saved.has_finished = p != NULL && s->w.fin == p->generation;
+        s->saved.has_finished |= p != NULL && s->w.fin == p->generation;
         if (s->saved.state == SLOT_DOOR && !s->w.waits)
             rg__worker_tell_mark(s, RG__DONE, p != NULL ? p->generation : 0);
         else if (s->saved.child != 0 && !s->w.is_finalized)

@@ -62,7 +62,7 @@ def ctrl_c_ends() -> contextlib.AbstractContextManager[None]:
 def ctrl_c_raises() -> contextlib.AbstractContextManager[None]:
     """Around the program's own functions below such a call, unless Ctrl-C
     ended the process before that, too."""
-    return ctrl_c(signal.SIG_DFL if _ends else None,
+    return ctrl_c(signal.SIG_DFL if _ends else object(),
                   signal.default_int_handler)
 
 
