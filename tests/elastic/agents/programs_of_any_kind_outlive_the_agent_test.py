@@ -1,7 +1,8 @@
 """Static programs and programs that know nothing of Regroup outlive their agent
-as well, and end with the code that they would have ended with.
+as well, and end with the code that they would have ended with. So does a job
+that is done when one of its programs has ended already.
 
-Covers: supervisor.c slots.c"""
+Covers: supervisor.c slots.c end.c"""
 import os
 import signal
 
@@ -36,7 +37,23 @@ def wrapped():
         job.survivors(before)
 
 
+def ended_before():
+    """The agent dies when one program has ended with 3, behind rg_run."""
+    behind = ('trap "" TERM; "$@"; mkdir first 2>&- && exit 3; '
+              'until [ -e go ]; do sleep 0.05; done; exit 0')
+    with Job(["-n", "2"], ["bash", "-c", behind, "bash",
+                           *trainer(*UNTIL_FINISH, "--step-ms", 5)]) as job:
+        job.wait_step(20)
+        job.let_finish()
+        until(lambda: "exited with code 3 after the job was done" in job.text(),
+              20, "one program ends")
+        kill_agent(job)
+        touch(os.path.join(job.folder, "go"))
+        job.finish(3)
+
+
 def test():
+    ended_before()
     foreign("exit 0", 0)
     foreign("exit 7", 7)
     foreign("exit 192", 192)  # not signal 64, of a program that never began
