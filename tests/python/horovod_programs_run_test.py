@@ -48,7 +48,7 @@ def by_names(hvd, torch, n, me):
     while not hvd.poll(handle):
         pass
     assert (slow == n).all(), "poll was true before the result was there"
-    hvd.synchronize(handle)
+    assert hvd.synchronize(handle) is slow and hvd.synchronize(handle) is None
     handle = hvd.allgather_async(torch.full((me + 1, 2), float(me)))
     while not hvd.poll(handle):
         pass
@@ -89,11 +89,6 @@ def operations(hvd, torch, n, me):
     assert hvd.broadcast_object({"x": me}, 0) == {"x": 0}
     assert hvd.allgather_object(me) == list(range(n))
     hvd.barrier()
-    first = hvd.add_process_set([0])
-    assert first.included() == (me == 0) and first.size() == 1
-    if me == 0:
-        assert hvd.allreduce(one, op=hvd.Sum, process_set=first)[0] == 1
-    assert hvd.remove_process_set(first)
     for step in range(me + 1):  # rank r has r + 1 batches
         found = hvd.allreduce(torch.ones(1), op=hvd.Sum)
         assert found.item() == n - step, (found, step)
@@ -101,6 +96,52 @@ def operations(hvd, torch, n, me):
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == n
     shorts = hvd.allgather(torch.full((me + 1,), me, dtype=torch.int16))
     assert shorts.tolist() == [r for r in range(n) for _ in range(r + 1)]
+
+
+def sets(hvd, torch, n, me):
+    world, first = hvd.global_process_set, hvd.ProcessSet([0])
+    assert world.ranks == list(range(n)) and world.process_set_id == 0
+    assert (world.size(), world.rank(), world.included()) == (n, me, True)
+    assert first.size() is first.rank() is None
+    assert hvd.add_process_set(first) is first and first.size() == 1
+    assert first.included() == (me == 0)
+    one, weight = torch.ones(1), torch.nn.Parameter(torch.ones(1))
+    if me == 0:
+        assert hvd.allreduce(one, op=hvd.Sum, process_set=first)[0] == 1
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0),
+                                         process_set=first)
+    weight.mul(me).sum().backward()
+    optimizer.synchronize()
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    assert weight.item() == 1 - me, "a rank outside took another's step"
+    optimizer = weight.grad = None
+    try:
+        hvd.add_process_set([0])
+        raise AssertionError("a set was made twice")
+    except ValueError as error:
+        assert "already" in str(error), error
+    assert hvd.remove_process_set(first) and first.size() is None
+
+
+def compressors(hvd, torch, n, me):
+    class Rounded(hvd.Compression.none):
+        @staticmethod
+        def compress(tensor):
+            return tensor.round(), tensor.dtype
+
+        @staticmethod
+        def decompress(tensor, ctx):
+            return tensor.to(ctx) + 1
+
+    weight = torch.nn.Parameter(torch.zeros(2, 3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0),
+                                         compression=Rounded, op=hvd.Sum)
+    for step in range(2):
+        optimizer.zero_grad()
+        (weight * 1.4).t().sum().backward()
+        optimizer.step()
+    assert (weight == -2 * (n + 1)).all(), weight
 
 
 def gradients(hvd, torch, n, me):
@@ -249,9 +290,13 @@ def elastic(hvd, torch):
     state = hvd.elastic.TorchState(model=model, optimizer=optimizer,
                                    sampler=sampler, adasum=adasum, batch=0)
     state.register_reset_callbacks([lambda: print("was reset", flush=True)])
+    state.note = "of this worker"
+    alone = hvd.ProcessSet([0])
 
     @hvd.elastic.run
     def train(state):
+        hvd.add_process_set(alone)  # in every generation
+        assert alone.size() == 1 and state.note == "of this worker"
         while state.batch < 8:
             if state.batch == 4 and hvd.rank() == 1 and \
                     not os.path.exists(gate("died")):
@@ -294,6 +339,8 @@ def work():
     operations(hvd, torch, n, me)
     mistakes(hvd, torch, n, me)
     sparse_gradients(hvd, torch, n, me)
+    sets(hvd, torch, n, me)
+    compressors(hvd, torch, n, me)
     gradients(hvd, torch, n, me)
     in_workers_of_a_loader(hvd, torch, n, me)
     timeline(hvd, torch, n, me)

@@ -2,6 +2,11 @@
 ranks disagree on every rank, the set usable afterwards; local ones at once.
 
 Covers: _errors.py"""
+import pickle
+import sys
+import threading
+import types
+
 import pyjob
 
 
@@ -42,10 +47,15 @@ def check_disagreements(ctx):
     for call in (lambda value: world.broadcast_object(value, 1),
                  world.allgather_object):
         try:
-            call((lambda: 0) if odd else 1)
+            call(threading.Lock() if odd else 1)
             raise SystemExit("an object that can't be pickled was taken")
         except Exception as error:
             assert odd or "rank 1 can't pickle" in str(error), error
+    sys.modules["cloudpickle"] = types.SimpleNamespace(
+        dumps=lambda value: pickle.dumps(value()))
+    assert world.broadcast_object(lambda: "by it", 1) == "by it" or odd
+    assert world.allgather_object(lambda: 5)[odd] == 5
+    del sys.modules["cloudpickle"]
     for call in wrong:
         error = raises(regroup.Mismatch, call)
         assert error.advice == regroup.Advice.FIX
@@ -59,8 +69,13 @@ def check_disagreements(ctx):
         assert "the tag or shape" in error.sentence, error.sentence
     assert world.allreduce(numpy.ones((2, 3)), tag=1).shape == (2, 3)
     two, three = numpy.arange(2, 4)  # whose names are not those of 2 and 3
-    for tags in (2, two), (("w", (2, 3)), ("w", (two, three))):
+    for tags in (2, two), (("w", (2, 3)), ("w", (two, three))), (
+            "w", numpy.str_("w")), (0.5, numpy.float32(0.5)), (2, 2.0):
         assert world.allreduce(numpy.ones(6), tag=tags[odd])[0] == ctx.size
+    for tag in numpy.ones(2), ("w", [2]), object(), float("nan"):
+        error = raises(regroup.Invalid, world.allreduce, numpy.ones(6),
+                       tag=tag)
+        assert "give a name, a number" in error.sentence, error.sentence
     shape = regroup._sets._number_of_shape.__wrapped__
     assert shape((2, 3)) == shape((two, three))
     error = raises(regroup.Invalid, world.allreduce, numpy.ones(6),

@@ -109,6 +109,9 @@ class KeptState:
         raise AttributeError(f"State has no {name!r}; name it when State is "
                              "made")
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
     def __setattr__(self, name: str, value: typing.Any) -> None:
         if name not in self._values or name in self._handlers:
             raise Invalid(f"State keeps no counter {name!r}; name it when "

@@ -12,7 +12,9 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import importlib
 import itertools
+import numbers
 import operator
 import pickle
 import typing
@@ -49,22 +51,35 @@ def _blocking(
 
 
 #: What must be equal on all members: a number, a text, or a tuple of them.
-Tag = typing.Union[int, str, tuple, None]
+Tag = typing.Union[float, str, tuple, None]
 
 
 def _plain(tag: typing.Any) -> typing.Any:
-    """Equal tags have equal names: integers of numpy, and torch.Size, have
-    names of their own."""
+    """Equal tags have equal names: what is a tuple, a text or a number of
+    another library, such as torch.Size, has a name of its own."""
     if isinstance(tag, tuple):
         return tuple(map(_plain, tag))
-    return operator.index(tag) if hasattr(tag, "__index__") else tag
+    if isinstance(tag, str):
+        return str.__str__(tag)
+    try:
+        return operator.index(tag)
+    except TypeError:
+        if not isinstance(tag, numbers.Real):
+            raise
+        return int(tag) if tag == int(tag) else float(tag)
 
 
 def _number_of(what: str, tag: Tag) -> int:
     """A tag as C compares it. Numbers of 32 bits stand in its sentence."""
-    plain = _plain(tag)
-    if plain is None or isinstance(plain, int):
-        return integer(f"the tag of {what}", c_uint64, plain or 0)
+    if tag is None:
+        return 0
+    try:
+        plain = _plain(tag)
+    except (TypeError, ValueError, OverflowError):
+        raise Invalid(f"the tag of {what} is {tag!r:.60}; give a name, a "
+                      "number, or a tuple of them") from None
+    if isinstance(plain, int):
+        return integer(f"the tag of {what}", c_uint64, plain)
     digest = hashlib.blake2b(repr(plain).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -190,11 +205,16 @@ def _even(rows: int, n: int) -> list[int]:
 
 
 def _pickled(value: object) -> tuple[bytearray, Exception | None]:
-    """An object's bytes: none, and the error, where it can't be pickled."""
+    """An object's bytes: none, and the error, where it can't be pickled, by
+    cloudpickle neither."""
     try:
         return bytearray(pickle.dumps(value)), None
     except Exception as error:  # pylint: disable=broad-except
-        return bytearray(), error
+        try:
+            cloudpickle = importlib.import_module("cloudpickle")
+            return bytearray(cloudpickle.dumps(value)), None
+        except Exception:  # pylint: disable=broad-except
+            return bytearray(), error
 
 
 def _need_pickled(what: str, error: Exception | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
 import pathlib
 import subprocess
@@ -59,53 +60,58 @@ def _context() -> typing.Any:
     return found
 
 
+def _name(prefix: str, ranks: list[int] | None) -> str:
+    return prefix + hashlib.blake2b(repr(ranks).encode(),
+                                    digest_size=8).hexdigest()
+
+
 class ProcessSet:
     """Some ranks, which run operations of their own."""
 
     def __init__(self, ranks_or_comm: typing.Any) -> None:
         self.process_set_id: int | None = None
         self.ranks: list[int] | None = None
-        self._comm = None
+        self.mpi_comm = None
         if hasattr(ranks_or_comm, "Get_rank"):
-            self._comm = ranks_or_comm
+            self.mpi_comm = ranks_or_comm
         elif ranks_or_comm is not None:
-            self.ranks = sorted(set(ranks_or_comm))
+            self.ranks = sorted(set(map(operator.index, ranks_or_comm)))
         self._members: Set | None = None
         self._queue: Queue | None = None
 
     def make(self) -> None:
         """The sets, on all ranks of the world together."""
         ctx = _context()
-        if self._comm is not None:
-            self._members = ctx.set_of(self._comm)
-            made = self._members
+        if self is global_process_set:
+            made, self.ranks = ctx.world, list(range(ctx.size))
+        elif self.mpi_comm is not None:
+            made = ctx.set_of(self.mpi_comm)
             self.ranks = made.translate(range(made.size), ctx.world)
-        ranks = list(range(ctx.size)) if self.ranks is None else self.ranks
-        name = hashlib.blake2b(repr(self.ranks).encode(),
-                               digest_size=8).hexdigest()
-        if self.ranks is None:
-            self._members = ctx.world
-        elif self._members is None:
-            self._members = ctx.set(ranks, "hvd." + name)
-        if self.ranks is None and ctx.is_elastic:
+        else:
+            made = ctx.set(self.ranks, _name("hvd.", self.ranks))
+        self._members = made
+        if self is global_process_set and ctx.is_elastic:
             rounds = ctx.set_by(lambda: 0, "hvd.rounds")
         else:
-            rounds = ctx.set(ranks, "hvd.r." + name)
-        if self._members.rank >= 0:
+            rounds = ctx.set(self.ranks, _name("hvd.r.", self.ranks))
+        if made.rank >= 0:
             self._queue = Queue(rounds)
-        self.process_set_id = self._members.id
+        self.process_set_id = made.id
+
+    def forget(self) -> None:
+        """It has to be made again."""
+        self._members = self._queue = self.process_set_id = None
 
     def remove(self) -> None:
         """Give the set back."""
-        if self._members is not None:
-            self._members.destroy()
-        self._members = self._queue = self.process_set_id = None
+        self.members.destroy()
+        self.forget()
 
     @property
     def members(self) -> Set:
         """The Set."""
         if self._members is None:
-            if self.ranks is None and self._comm is None:
+            if self is global_process_set:
                 _context()
             raise ValueError(f"{self} is not there; call hvd.add_process_set")
         return self._members
@@ -119,27 +125,31 @@ class ProcessSet:
 
     def rank_of(self, world_rank: int) -> int:
         """A rank of the world, such as a root, in this set."""
-        if self.ranks is None:
-            return world_rank
-        if world_rank not in self.ranks:
+        members = self.members
+        found, = members.context.world.translate([world_rank], members)
+        if found < 0:
             raise Invalid(f"rank {world_rank} is not in {self}")
-        return self.ranks.index(world_rank)
+        return found
 
-    def size(self) -> int:
-        """How many ranks it has."""
-        return self.members.size
+    def size(self) -> int | None:
+        """How many ranks it has; None: it is not made yet."""
+        return None if self.process_set_id is None else self.members.size
 
-    def rank(self) -> int:
-        """This rank in it."""
+    def rank(self) -> int | None:
+        """This rank in it; None: it is not made yet."""
+        if self.process_set_id is None:
+            return None
+        if self.members.rank < 0:
+            raise ValueError(f"this rank is not in {self}")
         return self.members.rank
 
-    def included(self) -> bool:
-        """Whether this rank is in it."""
-        return self.members.rank >= 0
+    def included(self) -> bool | None:
+        """Whether this rank is in it; None: its ranks are not known yet."""
+        return None if self.ranks is None else _context().rank in self.ranks
 
     def __repr__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, " \
-            f"ranks={self.ranks})"
+            f"ranks={self.ranks}, mpi_comm={self.mpi_comm})"
 
 
 global_process_set = ProcessSet(None)
@@ -175,7 +185,7 @@ def _forget() -> None:
     this one ends with it."""
     handles.clear()
     for one in _added:
-        one._members = one._queue = None  # pylint: disable=protected-access
+        one.forget()
     _added.clear()
 
 
@@ -194,7 +204,8 @@ def add_process_set(process_set: typing.Any) -> ProcessSet:
         else ProcessSet(process_set)
     if found.process_set_id is not None:
         raise ValueError(f"{found} is there already")
-    if any(one.ranks == found.ranks is not None for one in _added):
+    if found.ranks in [one.ranks for one in _added
+                       if one is not global_process_set]:
         raise ValueError(f"a process set of the ranks {found.ranks} is there "
                          "already; use that")
     found.make()

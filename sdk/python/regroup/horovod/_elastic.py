@@ -21,7 +21,12 @@ class KeptByRun:
         return getattr(self.__dict__["kept"], name)
 
     def __setattr__(self, name: str, value: typing.Any) -> None:
-        setattr(self.kept, name, value)
+        """A name that was not given when the state was made is kept by this
+        worker alone."""
+        if name in self.kept:
+            setattr(self.kept, name, value)
+        else:
+            self.__dict__[name] = value
 
     def commit(self) -> None:
         """Save what is there; a change of hosts leaves the function here."""

@@ -4,6 +4,7 @@ same steps for every size of the world."""
 from __future__ import annotations
 
 import math
+import random
 import typing
 
 import torch
@@ -79,9 +80,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.rank, self.num_replicas = _place()
         order = list(range(len(self.dataset)))
         if self.shuffle:
-            generator = torch.Generator()
-            generator.manual_seed(self.seed + self.epoch)
-            order = torch.randperm(len(order), generator=generator).tolist()
+            random.Random(self.seed + self.epoch).shuffle(order)
         self.remaining_indices = order[self.processed_num:]
         self.num_samples = math.ceil(len(self.remaining_indices)
                                      / self.num_replicas)

@@ -22,9 +22,25 @@ from .._errors import Invalid, Unsupported
 from .._reducer import Reducer
 from .._sets import Set
 from ._functions import allgather, context, members_of
+from ._group import dense
 
 Parameter = torch.nn.Parameter
 _WIRES = {None: None, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+class _Wire:
+    """A type in which gradients travel, as Horovod's compressors have it."""
+
+    def __init__(self, kind: torch.dtype | None) -> None:
+        self._kind = kind
+
+    def compress(self, tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
+        """The tensor to send, and what decompress needs."""
+        return tensor.to(self._kind or tensor.dtype), tensor.dtype
+
+    def decompress(self, tensor: torch.Tensor, kind: object) -> torch.Tensor:
+        """The other way."""
+        return tensor.to(kind)
 
 
 def _weak(method: typing.Callable[..., object]) -> typing.Any:
@@ -67,13 +83,13 @@ class Gradients:
     """The gradients of some parameters, reduced in each step."""
 
     def __init__(self, parameters: list[Parameter], *, op: Op = Op.AVG,
-                 members: Set | None = None, compression: str | None = None,
+                 members: Set | None = None, compression: typing.Any = None,
                  passes: int = 1, bucket_bytes: int = 0, prescale: float = 1.0,
                  postscale: float = 1.0, sparse_as_dense: bool = False
                  ) -> None:
-        if compression not in _WIRES:
-            raise Invalid(f"compression is {compression!r}; give one of "
-                          "None, 'f16' and 'bf16'")
+        self._has_own = hasattr(compression, "decompress")
+        if not self._has_own:
+            _need_wire(compression)
         if op not in (Op.SUM, Op.AVG):
             raise Invalid(f"an optimizer got {op!s}; gradients are added or "
                           "averaged: give SUM or AVG")
@@ -81,6 +97,8 @@ class Gradients:
         self._scales = prescale, postscale
         self._members = members
         self._compression = compression
+        self._wire = compression if self._has_own \
+            else _Wire(_WIRES[compression])
         self._bucket_bytes = bucket_bytes
         self._is_dense = sparse_as_dense
         self.passes = passes
@@ -120,7 +138,7 @@ class Gradients:
         self._sparse = {p: n for p, n in zip(self._left, dimensions.tolist())
                         if n > 0}
         mine = [p for p in self._left
-                if p.device.type == "cpu" and p not in self._sparse]
+                if p not in self._sparse and not self._goes_last(p)]
         if self._tensors is None or list(self._tensors.of) != mine:
             self._tensors = None if not mine else _Tensors(
                 mine, self._members, sum=self._op == Op.SUM, may_miss=True,
@@ -190,9 +208,9 @@ class Gradients:
                 for parameter in due:
                     if parameter.grad is None and parameter in self._tensors.of:
                         parameter.grad = self._tensors.of[parameter][1]
-            self._reduce_on_devices(
-                [p for p in due if p.device.type != "cpu"
-                 and p not in self._sparse])
+            self._reduce_together(
+                [p for p in due if p not in self._sparse
+                 and self._goes_last(p)])
             for parameter in due:
                 if parameter in self._sparse:
                     self._reduce_rows(parameter)
@@ -221,20 +239,27 @@ class Gradients:
         parameter.grad = torch.sparse_coo_tensor(
             places.t(), values * scale, found.shape).coalesce()
 
-    def _reduce_on_devices(self, parameters: list[Parameter]) -> None:
+    def _goes_last(self, parameter: Parameter) -> bool:
+        """Whether its gradient is reduced when the step ends: those of a GPU,
+        and all where the program has a compression of its own."""
+        return self._has_own or parameter.device.type != "cpu"
+
+    def _reduce_together(self, parameters: list[Parameter]) -> None:
         if not parameters:
             return
         for one in parameters:
             if one.grad is None:
                 one.grad = torch.zeros_like(one)
-        wire = _WIRES[self._compression]
-        sent = [one.grad.detach().to(wire or one.dtype).contiguous()
-                for one in parameters]
+            elif one.grad.is_sparse:
+                one.grad = one.grad.to_dense()
+        given = [self._wire.compress(one.grad.detach()) for one in parameters]
+        sent = [dense(one) for one, _ in given]
         members_of(self._members).grouped_allreduce(
             sent, sent, op=self._op, prescale=self._scales[0],
             postscale=self._scales[1])
-        for one, found in zip(parameters, sent):
-            one.grad.detach().copy_(found)
+        for one, found, (_, how) in zip(parameters, sent, given):
+            one.grad.detach().copy_(self._wire.decompress(found, how).view(
+                one.shape))
 
     def _leave(self) -> None:
         """A change has ended the step."""
@@ -344,10 +369,42 @@ class DistributedAdasum(_Reducing):
         """Any number: gradients stay on their rank."""
 
 
+class Alone(_Reducing):
+    """Nothing is reduced, since this rank is outside of the set."""
+
+    def synchronize(self) -> None:
+        """Nothing."""
+
+    def skip_synchronize(self) -> typing.Any:
+        """Nothing."""
+        return contextlib.nullcontext()
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """Any number."""
+
+
+def with_added(optimizer: torch.optim.Optimizer, added: type) -> typing.Any:
+    """An optimizer of the same class, with another class before it, and with
+    the same state."""
+    plain = type(optimizer)
+    kind = type(plain.__name__, (added, plain), {"plain_class": plain})
+    made = kind.__new__(kind)
+    made.__dict__.update({key: value
+                          for key, value in optimizer.__dict__.items()
+                          if key != "step"})  # a scheduler's
+    return made
+
+
+def _need_wire(compression: typing.Any) -> None:
+    if compression not in _WIRES:
+        raise Invalid(f"compression is {compression!r}; give one of "
+                      "None, 'f16' and 'bf16'")
+
+
 def DistributedOptimizer(  # pylint: disable=invalid-name
         optimizer: torch.optim.Optimizer, *, op: Op = Op.AVG,
         members: Set | None = None,
-        compression: str | None = None, passes: int = 1,
+        compression: typing.Any = None, passes: int = 1,
         bucket_bytes: int = 0, prescale: float = 1.0,
         postscale: float = 1.0, sparse_as_dense: bool = False,
         adasum: bool = False) -> torch.optim.Optimizer:
@@ -355,22 +412,16 @@ def DistributedOptimizer(  # pylint: disable=invalid-name
     same state.
 
     members: the set that reduces; the world if none is named. compression:
-    'f16' or 'bf16' on the way. passes: backward passes whose gradients are
-    added before they are reduced. bucket_bytes: 0: what is fastest. adasum:
-    each rank takes the step of its own gradients, and Adasum combines what the
-    steps change; op and the scales don't matter.
+    'f16' or 'bf16' on the way, or an object with compress and decompress, as
+    Horovod has them; then gradients are reduced when the step ends. passes:
+    backward passes whose gradients are added before they are reduced.
+    bucket_bytes: 0: what is fastest. adasum: each rank takes the step of its
+    own gradients, and Adasum combines what the steps change; op and the scales
+    don't matter.
     """
-    plain = type(optimizer)
-    added = DistributedAdasum if adasum else Distributed
-    kind = type(plain.__name__, (added, plain), {"plain_class": plain})
-    made = kind.__new__(kind)
-    made.__dict__.update({key: value
-                          for key, value in optimizer.__dict__.items()
-                          if key != "step"})  # a scheduler's
+    made = with_added(optimizer, DistributedAdasum if adasum else Distributed)
     if adasum:
-        if compression not in _WIRES:
-            raise Invalid(f"compression is {compression!r}; give one of "
-                          "None, 'f16' and 'bf16'")
+        _need_wire(compression)
         made.members, made.wire = members, _WIRES[compression]
     else:
         made.gradients = Gradients(

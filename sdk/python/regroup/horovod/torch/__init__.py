@@ -16,6 +16,7 @@ from ..._errors import HostsChanged as HostsUpdatedInterrupt
 from ..._errors import PeerLost as HorovodInternalError
 from ...torch import SyncBatchNorm as _SyncBatchNorm
 from ...torch import _functions as _plain
+from ...torch._optimizer import Alone, with_added
 from ...torch._optimizer import DistributedOptimizer as _distributed
 from .. import _basics
 from .._basics import *  # noqa: F403
@@ -42,8 +43,11 @@ def broadcast_parameters(params: typing.Any, root_rank: int = 0,
     """Fill tensors with root's; while a worker joins a running job nothing,
     since elastic.run does that."""
     if not _basics.joins():
-        _plain.broadcast_parameters(params, process_set.rank_of(root_rank),
-                                    members=process_set.members)
+        synchronize(_simple(
+            "broadcast_parameters", None, process_set,
+            lambda: _plain.broadcast_parameters(
+                params, process_set.rank_of(root_rank),
+                members=process_set.members)))
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer,
@@ -53,9 +57,11 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer,
     """Give an optimizer root's state and options."""
     del model
     if not _basics.joins():
-        _plain.broadcast_optimizer_state(
-            optimizer, process_set.rank_of(root_rank),
-            members=process_set.members)
+        synchronize(_simple(
+            "broadcast_optimizer_state", None, process_set,
+            lambda: _plain.broadcast_optimizer_state(
+                optimizer, process_set.rank_of(root_rank),
+                members=process_set.members)))
 
 
 def broadcast_object(obj: typing.Any, root_rank: int = 0,
@@ -75,6 +81,10 @@ def allgather_object(obj: typing.Any, name: str | None = None,
     return synchronize(_simple(
         "allgather_object", name, process_set,
         lambda: process_set.members.allgather_object(obj)))
+
+
+# What a Reducer does itself.
+_WIRES = {Compression.none: None, Compression.fp16: "f16"}
 
 
 def _check_names(optimizer: torch.optim.Optimizer, named: typing.Any) -> None:
@@ -103,16 +113,22 @@ def DistributedOptimizer(  # pylint: disable=invalid-name
         ) -> torch.optim.Optimizer:
     """The optimizer with gradients that are reduced over all ranks while
     backward runs; with op=Adasum the changes that its steps make are. Groups
-    make no difference: all gradients are reduced in buckets."""
+    make no difference: all gradients are reduced in buckets. On a rank outside
+    of the process set nothing is reduced."""
     del num_groups, groups
     if named_parameters is not None:
         _check_names(optimizer, named_parameters)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != "
                          "Average")
+    if backward_passes_per_step <= 0:
+        raise ValueError("backward_passes_per_step must be > 0")
+    if process_set.included() is False:
+        return with_added(optimizer, Alone)
     return _distributed(
         optimizer, op=_op(None, Average if op == Adasum else op),
-        adasum=op == Adasum, compression=compression.wire,
+        adasum=op == Adasum,
+        compression=_WIRES.get(compression, compression),
         members=None if process_set is global_process_set
         else process_set.members, passes=backward_passes_per_step,
         prescale=1.0 / gradient_predivide_factor,

@@ -20,7 +20,7 @@ from ...torch import _functions as plain
 from ...torch._group import as_moved, dense, returned
 from .._basics import (OPS, Adasum, Average, Max, Min, ProcessSet, Product, Sum,
                        global_process_set, named_op)
-from .._queue import Operation, Queue, Started, handles
+from .._queue import Started, handles
 
 Tensor = torch.Tensor
 Tensors = typing.Sequence[Tensor]
@@ -30,8 +30,6 @@ Tensors = typing.Sequence[Tensor]
 
 class Compressor:
     """How a tensor travels."""
-
-    wire: str | None = None
 
     @staticmethod
     def compress(tensor: Tensor) -> tuple[Tensor, typing.Any]:
@@ -46,8 +44,6 @@ class Compressor:
 
 
 class _Half(Compressor):
-    wire = "f16"
-
     @staticmethod
     def compress(tensor: Tensor) -> tuple[Tensor, typing.Any]:
         return (tensor.half() if tensor.is_floating_point() else tensor,
@@ -79,23 +75,20 @@ def _start(kind: str, name: str | None, members: ProcessSet,
     return handle
 
 
-def _operation(handle: int) -> tuple[Queue, Operation]:
-    if handle not in handles:
-        raise ValueError(f"handle {handle} is not there, or was waited for")
-    return handles[handle]
-
-
 def poll(handle: int) -> bool:
     """Whether synchronize would return at once; it may wait until the other
     ranks poll or wait, too."""
-    queue, operation = _operation(handle)
+    if handle not in handles:
+        raise ValueError(f"handle {handle} is not there, or was waited for")
+    queue, operation = handles[handle]
     return queue.poll(operation)
 
 
 def synchronize(handle: int) -> typing.Any:
-    """Wait for an operation; its result."""
-    queue, operation = _operation(handle)
-    del handles[handle]
+    """Wait for an operation; its result. None: it was waited for."""
+    if handle not in handles:
+        return None
+    queue, operation = handles.pop(handle)
     queue.need(operation)
     return operation.result()
 
