@@ -192,6 +192,7 @@ rg_status rg__channel_complete(rg__channel *ch, const rg__start *start)
     rg__engine *e = ch->engine;
     rg_req req;
     rg__req_set(&req, ch, start);
+    req.coll.is_awaited = true;
     rg__engine_lock(e);
     rg_status st = rg__channel_check_start(ch);
     if (st == RG_OK) {
@@ -213,6 +214,7 @@ rg_status rg__channel_run(rg__channel *ch, const rg__coll *coll,
 {
     const size_t send_words = (send_bytes + 7) / 8;
     rg__start start = {.coll = *coll};
+    start.coll.is_awaited = true;
     start.arrays = malloc(8 * send_words + recv_bytes + 1);
     if (start.arrays == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");

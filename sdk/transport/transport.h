@@ -108,6 +108,7 @@ typedef struct rg__coll {
                            says it */
     const char *absent; /* what a late member has not done, and must do;
                            NULL: start the same */
+    bool is_awaited;    /* its caller stays in this call until it has ended */
 } rg__coll;
 
 /* What test returns besides the public statuses; never seen by users. */

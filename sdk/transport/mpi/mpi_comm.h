@@ -76,8 +76,9 @@ struct rg__mpi {
     uint64_t since_ns;      /* since when; 0: there were only few */
     uint64_t looked_ns;     /* the last poll */
     rg__brought mine, *all; /* all: of n members */
-    uint64_t *told;         /* uneven: elements that I send to each member, */
-    uint64_t *collected;    /* and that each says it sends me */
+    uint64_t *told;         /* a word to each member, and from each: */
+    uint64_t *collected;    /* uneven: elements that it is sent; else whether */
+    bool is_attended;       /* callers stay until the end, on all of them */
     rg__pair mine_found, *found; /* what differs; found: from n members */
     char *scratch;               /* memory of this operation; NULL: none */
     void *block;                 /* its block; NULL: it is in small */
@@ -140,6 +141,9 @@ MPI_Datatype rg__mpi_type(rg_type type);
 MPI_Datatype rg__mpi_reduced_type(rg_type type);
 
 /* uneven.c */
+/* Post told[r] to member r, and the receive of collected[r] from it. */
+rg_status rg__mpi_tell(rg__mpi *c, int r);
+rg_status rg__mpi_collect(rg__mpi *c, int r);
 bool rg__uneven_is(const rg__mpi *c);
 /* REGROUP_CHECK=each: a stage, on the way to c->next. */
 rg_status rg__uneven_compare(rg__mpi *c);

@@ -28,6 +28,7 @@
 #define TOGETHER    ((uint64_t)24 << 10)
 #define HEARD       ((uint64_t)48 << 10) /* most bytes from all others */
 #define OF_TWO      ((uint64_t)15 << 20) /* its scratch is kept */
+#define AGREED      ((uint64_t)64 << 10) /* between two, without a question */
 #define TO_ROOT     ((uint64_t)2 << 20)  /* bytes of all senders together */
 #define PIECE_BYTES ((uint64_t)128 << 10)
 #define REQUESTS    4096 /* so many are waited for before more are posted */
@@ -585,25 +586,27 @@ static bool goes_pairwise(const rg__mpi *c)
 /* ------------------------------------------------------------------ choice */
 
 /* Messages that MPI sends eagerly are worth another step. */
-static bool goes_together(const rg__mpi *c)
+static bool is_small(const rg__mpi *c)
 {
     const uint64_t bytes = bytes_of(c, c->coll.count);
     const uint64_t others = (uint64_t)c->n - 1;
-    if (c->coll.kind != RG__ALLREDUCE)
-        return false;
-    if (c->n == 2 && !rg__mpi_are_multiple() && bytes <= OF_TWO)
-        return true; /* no more bytes than in two steps */
     return bytes < AT_ONCE || (bytes >= AT_ONCE * (uint64_t)c->n &&
                                bytes <= TOGETHER && bytes * others <= HEARD);
 }
 
-/* Below MPI_THREAD_MULTIPLE no thread takes an operation from one stage to the
- * next while the program is inside MPI, but MPI's own operations progress in
- * any MPI call. In an allreduce other ranks wait for that. */
+/* Between two, all data are no more bytes than slices and results. */
+static bool goes_together(const rg__mpi *c)
+{
+    const uint64_t most = c->n == 2 && !c->is_attended ? OF_TWO : 0;
+    return c->coll.kind == RG__ALLREDUCE &&
+           (is_small(c) || bytes_of(c, c->coll.count) <= most);
+}
+
+/* MPI's own operations progress in any MPI call. */
 static bool is_left_to_mpi(const rg__mpi *c)
 {
-    return c->n > 1 && c->coll.kind == RG__ALLREDUCE &&
-           !rg__mpi_are_multiple() && !goes_together(c);
+    return c->n > 1 && c->coll.kind == RG__ALLREDUCE && !c->is_attended &&
+           !goes_together(c);
 }
 
 /* MPICH 4.0 treats the largest number of an unsigned type as -1. */
@@ -626,7 +629,7 @@ static bool goes_by_mpi(const rg__mpi *c)
     return !is_scatter(c) && mpi_has(o) && !is_ours && mpi_compares(o);
 }
 
-static rg_status begin(rg__mpi *c)
+static rg_status choose(rg__mpi *c)
 {
     const bool is_few = c->n <= RG__MPI_FEW && !is_left_to_mpi(c);
     const bool by_mpi = !is_few && goes_by_mpi(c);
@@ -635,13 +638,63 @@ static rg_status begin(rg__mpi *c)
                         "transport mpi has this operation, type or scale for "
                         "sets of up to %d members, and %s has %d",
                         RG__SOURCES_MAX, rg__set_words(c->id).text, c->n);
-    if (is_few && rg__mpi_are_multiple() && goes_pairwise(c))
+    if (is_few && c->is_attended && goes_pairwise(c))
         return begin_pairwise(c);
     if (is_few && goes_to_root(c))
         return begin_to_root(c);
     c->is_together = is_few && goes_together(c);
     c->stage = by_mpi ? whole : begin_rounds;
     return c->stage(c);
+}
+
+/* ------------------------------------------------------------- who attends
+ * Below MPI_THREAD_MULTIPLE no thread takes an operation from one stage to the
+ * next while the program is inside MPI, and in an allreduce other ranks wait
+ * for that. A rank whose caller stays in Regroup says so; if all do, an
+ * operation goes in stages, as with MPI_THREAD_MULTIPLE. A rank that does not
+ * waits for no answer: it knows the outcome. */
+
+static rg_status take_answers(rg__mpi *c)
+{
+    c->is_attended = true;
+    for (int r = 0; r < c->n; r++)
+        c->is_attended &= r == c->rank || c->collected[r] != 0;
+    c->needed = 0;
+    return choose(c);
+}
+
+static rg_status ask(rg__mpi *c)
+{
+    const bool stays = c->coll.is_awaited || rg__mpi_is_multiple();
+    rg_status st = RG_OK;
+    for (int i = 1; i < c->n && st == RG_OK; i++)
+        st = rg__mpi_collect(c, (c->rank + c->n - i) % c->n);
+    c->needed = c->requests;
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int to = (c->rank + i) % c->n;
+        c->told[to] = stays;
+        st = rg__mpi_tell(c, to);
+    }
+    if (st != RG_OK)
+        return st;
+    c->stage = take_answers;
+    if (stays)
+        return RG_IN_PROGRESS;
+    c->needed = 0;
+    return choose(c);
+}
+
+/* In larger sets they are MPI's, whoever attends. */
+static bool is_worth_asking(const rg__mpi *c)
+{
+    return c->coll.kind == RG__ALLREDUCE && c->n > 1 && c->n <= RG__MPI_FEW &&
+           !is_small(c) && (c->n > 2 || bytes_of(c, c->coll.count) > AGREED);
+}
+
+static rg_status begin(rg__mpi *c)
+{
+    c->is_attended = rg__mpi_are_multiple();
+    return !c->is_attended && is_worth_asking(c) ? ask(c) : choose(c);
 }
 
 rg__stage_fn rg__mpi_reduces(const rg__mpi *c)

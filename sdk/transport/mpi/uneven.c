@@ -78,7 +78,7 @@ static bool has_counts_of_its_own(const rg__mpi *c, int r)
                              (c->rank == c->coll.root || r == c->coll.root)));
 }
 
-static rg_status collect_count(rg__mpi *c, int r)
+rg_status rg__mpi_collect(rg__mpi *c, int r)
 {
     MPI_Request *request = rg__mpi_request(c);
     return request == NULL
@@ -88,7 +88,7 @@ static rg_status collect_count(rg__mpi *c, int r)
                                           c->tag, c->mpi, request));
 }
 
-static rg_status tell_count(rg__mpi *c, int r)
+rg_status rg__mpi_tell(rg__mpi *c, int r)
 {
     MPI_Request *request = rg__mpi_request(c);
     return request == NULL
@@ -109,13 +109,13 @@ rg_status rg__uneven_tell(rg__mpi *c)
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int r = (c->rank + c->n - i) % c->n;
         if (has_counts_of_its_own(c, r))
-            st = collect_count(c, r);
+            st = rg__mpi_collect(c, r);
     }
     rg__mpi_need_so_far(c);
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int r = (c->rank + i) % c->n;
         if (has_counts_of_its_own(c, r))
-            st = tell_count(c, r);
+            st = rg__mpi_tell(c, r);
     }
     return st;
 }
