@@ -130,48 +130,22 @@ static int carry_aside(facts *f, const void *send, void *recv,
     return code;
 }
 
-static int carry_reduction(facts *f, const void *send, void *recv,
-                           MPI_Datatype type)
+/* In place, the part of a reduce_scatter lies at the start of recv in MPI, and
+ * at its own place in native. */
+static int reduction(rg__kind kind, int root, const void *send, void *recv,
+                     MPI_Count count, MPI_Datatype type, MPI_Op op,
+                     MPI_Comm comm)
 {
-    const void *from = send == MPI_IN_PLACE ? recv : send;
-    return has_gaps(f, type) ? carry_aside(f, from, recv, type)
-                             : carry(f, from, recv);
-}
-
-static int allreduce(const void *send, void *recv, MPI_Count count,
-                     MPI_Datatype type, MPI_Op op, MPI_Comm comm)
-{
+    const bool is_in_place = send == MPI_IN_PLACE;
     facts f = find_reduction(
-        (rg__coll){.kind = RG__ALLREDUCE, .send = send, .recv = recv}, count,
-        type, op, comm);
-    if (passes(&f))
-        return PASSED;
-    return carry_reduction(&f, send, recv, type);
-}
-
-static int reduce(const void *send, void *recv, MPI_Count count,
-                  MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
-{
-    facts f = find_reduction(
-        (rg__coll){
-            .kind = RG__REDUCE, .root = root, .send = send, .recv = recv},
+        (rg__coll){.kind = kind, .root = root, .send = send, .recv = recv},
         count, type, op, comm);
     if (passes(&f))
         return PASSED;
-    return carry_reduction(&f, send, recv, type);
-}
-
-/* MPI's result in place lies at the start of recv, native's at its part. */
-static int reduce_scatter(const void *send, void *recv, MPI_Count count,
-                          MPI_Datatype type, MPI_Op op, MPI_Comm comm)
-{
-    facts f = find_reduction(
-        (rg__coll){.kind = RG__REDUCE_SCATTER, .send = send, .recv = recv},
-        count, type, op, comm);
-    if (passes(&f))
-        return PASSED;
-    return send == MPI_IN_PLACE ? carry_aside(&f, recv, recv, type)
-                                : carry_reduction(&f, send, recv, type);
+    const void *from = is_in_place ? recv : send;
+    return has_gaps(&f, type) || (is_in_place && kind == RG__REDUCE_SCATTER)
+               ? carry_aside(&f, from, recv, type)
+               : carry(&f, from, recv);
 }
 
 /* ------------------------------------------------------------ moving data */
@@ -193,44 +167,26 @@ static int broadcast(void *data, MPI_Count count, MPI_Datatype type, int root,
     return rg__packed_end(&p, code, comm);
 }
 
-static int allgather(const void *send, MPI_Count send_count,
-                     MPI_Datatype send_type, void *recv, MPI_Count recv_count,
-                     MPI_Datatype recv_type, MPI_Comm comm)
+/* An allgather, in which a rank sends one part, or an alltoall. */
+static int all_to_all(rg__kind kind, const void *send, MPI_Count send_count,
+                      MPI_Datatype send_type, void *recv, MPI_Count recv_count,
+                      MPI_Datatype recv_type, MPI_Comm comm)
 {
     rg__packed from = {0}, into = {0};
-    facts f =
-        find((rg__coll){.kind = RG__ALLGATHER, .send = send, .recv = recv},
-             recv_count, recv_type, comm);
-    if (passes(&f))
-        return PASSED;
-    if (send == MPI_IN_PLACE) {
-        send = element(recv, f.set->rank * recv_count, recv_type);
-        send_count = recv_count;
-        send_type = recv_type;
-    }
-    int code = rg__packed_from(&from, send, send_count, send_type, comm);
-    if (code == MPI_SUCCESS)
-        code = rg__packed_into(&into, recv, f.set->n * recv_count, recv_type,
-                               comm);
-    return carry_packed(&f, &from, &into, code);
-}
-
-static int alltoall(const void *send, MPI_Count send_count,
-                    MPI_Datatype send_type, void *recv, MPI_Count recv_count,
-                    MPI_Datatype recv_type, MPI_Comm comm)
-{
-    rg__packed from = {0}, into = {0};
-    facts f = find((rg__coll){.kind = RG__ALLTOALL, .send = send, .recv = recv},
+    const bool is_gather = kind == RG__ALLGATHER;
+    facts f = find((rg__coll){.kind = kind, .send = send, .recv = recv},
                    recv_count, recv_type, comm);
     if (passes(&f))
         return PASSED;
     if (send == MPI_IN_PLACE) {
-        send = recv;
+        send = is_gather ? element(recv, f.set->rank * recv_count, recv_type)
+                         : recv;
         send_count = recv_count;
         send_type = recv_type;
     }
-    int code =
-        rg__packed_from(&from, send, f.set->n * send_count, send_type, comm);
+    int code = rg__packed_from(&from, send,
+                               is_gather ? send_count : f.set->n * send_count,
+                               send_type, comm);
     if (code == MPI_SUCCESS)
         code = rg__packed_into(&into, recv, f.set->n * recv_count, recv_type,
                                comm);
@@ -312,89 +268,56 @@ int MPI_Barrier(MPI_Comm comm)
 /* ------------------------------------------- each with int and with MPI_Count
  */
 
-#define CALLS(suffix, integer)                                                 \
-    int MPI_Allreduce##suffix(const void *send, void *recv, integer count,     \
-                              MPI_Datatype type, MPI_Op op, MPI_Comm comm)     \
+#define CALL(name, parameters, arguments, mine)                                \
+    int MPI_##name parameters                                                  \
     {                                                                          \
-        const int code = allreduce(send, recv, count, type, op, comm);         \
-        return code == PASSED                                                  \
-                   ? PMPI_Allreduce##suffix(send, recv, count, type, op, comm) \
-                   : code;                                                     \
-    }                                                                          \
-    int MPI_Reduce##suffix(const void *send, void *recv, integer count,        \
-                           MPI_Datatype type, MPI_Op op, int root,             \
-                           MPI_Comm comm)                                      \
-    {                                                                          \
-        const int code = reduce(send, recv, count, type, op, root, comm);      \
-        return code == PASSED ? PMPI_Reduce##suffix(send, recv, count, type,   \
-                                                    op, root, comm)            \
-                              : code;                                          \
-    }                                                                          \
-    int MPI_Reduce_scatter_block##suffix(const void *send, void *recv,         \
-                                         integer count, MPI_Datatype type,     \
-                                         MPI_Op op, MPI_Comm comm)             \
-    {                                                                          \
-        const int code = reduce_scatter(send, recv, count, type, op, comm);    \
-        return code == PASSED ? PMPI_Reduce_scatter_block##suffix(             \
-                                    send, recv, count, type, op, comm)         \
-                              : code;                                          \
-    }                                                                          \
-    int MPI_Bcast##suffix(void *data, integer count, MPI_Datatype type,        \
-                          int root, MPI_Comm comm)                             \
-    {                                                                          \
-        const int code = broadcast(data, count, type, root, comm);             \
-        return code == PASSED                                                  \
-                   ? PMPI_Bcast##suffix(data, count, type, root, comm)         \
-                   : code;                                                     \
-    }                                                                          \
-    int MPI_Allgather##suffix(                                                 \
-        const void *send, integer send_count, MPI_Datatype send_type,          \
-        void *recv, integer recv_count, MPI_Datatype recv_type, MPI_Comm comm) \
-    {                                                                          \
-        const int code = allgather(send, send_count, send_type, recv,          \
-                                   recv_count, recv_type, comm);               \
-        return code == PASSED                                                  \
-                   ? PMPI_Allgather##suffix(send, send_count, send_type, recv, \
-                                            recv_count, recv_type, comm)       \
-                   : code;                                                     \
-    }                                                                          \
-    int MPI_Alltoall##suffix(                                                  \
-        const void *send, integer send_count, MPI_Datatype send_type,          \
-        void *recv, integer recv_count, MPI_Datatype recv_type, MPI_Comm comm) \
-    {                                                                          \
-        const int code = alltoall(send, send_count, send_type, recv,           \
-                                  recv_count, recv_type, comm);                \
-        return code == PASSED                                                  \
-                   ? PMPI_Alltoall##suffix(send, send_count, send_type, recv,  \
-                                           recv_count, recv_type, comm)        \
-                   : code;                                                     \
-    }                                                                          \
-    int MPI_Gather##suffix(const void *send, integer send_count,               \
-                           MPI_Datatype send_type, void *recv,                 \
-                           integer recv_count, MPI_Datatype recv_type,         \
-                           int root, MPI_Comm comm)                            \
-    {                                                                          \
-        const side own = {send, send_count, send_type};                        \
-        const side whole = {recv, recv_count, recv_type};                      \
-        const int code = gather(own, whole, root, comm);                       \
-        return code == PASSED                                                  \
-                   ? PMPI_Gather##suffix(send, send_count, send_type, recv,    \
-                                         recv_count, recv_type, root, comm)    \
-                   : code;                                                     \
-    }                                                                          \
-    int MPI_Scatter##suffix(const void *send, integer send_count,              \
-                            MPI_Datatype send_type, void *recv,                \
-                            integer recv_count, MPI_Datatype recv_type,        \
-                            int root, MPI_Comm comm)                           \
-    {                                                                          \
-        const side own = {recv, recv_count, recv_type};                        \
-        const side whole = {send, send_count, send_type};                      \
-        const int code = scatter(own, whole, root, comm);                      \
-        return code == PASSED                                                  \
-                   ? PMPI_Scatter##suffix(send, send_count, send_type, recv,   \
-                                          recv_count, recv_type, root, comm)   \
-                   : code;                                                     \
+        const int code = mine;                                                 \
+        return code == PASSED ? PMPI_##name arguments : code;                  \
     }
+
+#define CALLS(suffix, integer)                                                 \
+    CALL(Allreduce##suffix,                                                    \
+         (const void *send, void *recv, integer n, MPI_Datatype type,          \
+          MPI_Op op, MPI_Comm comm),                                           \
+         (send, recv, n, type, op, comm),                                      \
+         reduction(RG__ALLREDUCE, 0, send, recv, n, type, op, comm))           \
+    CALL(Reduce##suffix,                                                       \
+         (const void *send, void *recv, integer n, MPI_Datatype type,          \
+          MPI_Op op, int root, MPI_Comm comm),                                 \
+         (send, recv, n, type, op, root, comm),                                \
+         reduction(RG__REDUCE, root, send, recv, n, type, op, comm))           \
+    CALL(Reduce_scatter_block##suffix,                                         \
+         (const void *send, void *recv, integer n, MPI_Datatype type,          \
+          MPI_Op op, MPI_Comm comm),                                           \
+         (send, recv, n, type, op, comm),                                      \
+         reduction(RG__REDUCE_SCATTER, 0, send, recv, n, type, op, comm))      \
+    CALL(Bcast##suffix,                                                        \
+         (void *data, integer n, MPI_Datatype type, int root, MPI_Comm comm),  \
+         (data, n, type, root, comm), broadcast(data, n, type, root, comm))    \
+    CALL(Allgather##suffix,                                                    \
+         (const void *send, integer n, MPI_Datatype type, void *recv,          \
+          integer recv_n, MPI_Datatype recv_type, MPI_Comm comm),              \
+         (send, n, type, recv, recv_n, recv_type, comm),                       \
+         all_to_all(RG__ALLGATHER, send, n, type, recv, recv_n, recv_type,     \
+                    comm))                                                     \
+    CALL(Alltoall##suffix,                                                     \
+         (const void *send, integer n, MPI_Datatype type, void *recv,          \
+          integer recv_n, MPI_Datatype recv_type, MPI_Comm comm),              \
+         (send, n, type, recv, recv_n, recv_type, comm),                       \
+         all_to_all(RG__ALLTOALL, send, n, type, recv, recv_n, recv_type,      \
+                    comm))                                                     \
+    CALL(Gather##suffix,                                                       \
+         (const void *send, integer n, MPI_Datatype type, void *recv,          \
+          integer recv_n, MPI_Datatype recv_type, int root, MPI_Comm comm),    \
+         (send, n, type, recv, recv_n, recv_type, root, comm),                 \
+         gather((side){send, n, type}, (side){recv, recv_n, recv_type}, root,  \
+                comm))                                                         \
+    CALL(Scatter##suffix,                                                      \
+         (const void *send, integer n, MPI_Datatype type, void *recv,          \
+          integer recv_n, MPI_Datatype recv_type, int root, MPI_Comm comm),    \
+         (send, n, type, recv, recv_n, recv_type, root, comm),                 \
+         scatter((side){recv, recv_n, recv_type}, (side){send, n, type}, root, \
+                 comm))
 
 CALLS(, int)
 #if MPI_VERSION >= 4
