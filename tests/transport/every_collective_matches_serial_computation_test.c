@@ -4,7 +4,7 @@
  * serially.
  *
  * Covers: native.c staged.c zero_copy.c part.c pipeline.c ring.c schedule.c
- *     steps.c payload.c */
+ *     steps.c rails.c payload.c */
 #include "tests/lib/world.h"
 
 #define LARGE ((uint64_t)1 << 20)

@@ -57,9 +57,8 @@ typedef struct rg__step_parts { /* how many frames of one step have been
 typedef struct rg__pipeline {
     rg__link *next, *prev; /* on my rail; NULL: I am no rail */
     char *scratch;         /* received data that are to be added; owned */
-    size_t step_bytes;
-    bool is_zero_copy; /* data are read and written in place on this host */
-    bool may_begin;    /* no frame of an earlier operation is left to be sent */
+    bool is_zero_copy;     /* data are read and written in place on this host */
+    bool may_begin; /* no frame of an earlier operation is left to be sent */
 
     uint32_t ready;              /* steps that may cross */
     uint32_t crossed;            /* steps that have crossed */
@@ -147,14 +146,9 @@ rg_status rg__verdict_await(rg__native *c);
 /* pipeline.c */
 void rg__pipeline_begin(rg__native *c);
 
-/* steps.c: where a step begins in the data, and its bytes; where its data begin
- * for a rail of this host, the part of it that the rail carries, and where a
- * rail has the slices of a host's members (allgather). */
-uint64_t rg__step_begin(const rg__native *c, uint32_t step);
-size_t rg__step_bytes(const rg__native *c, uint32_t step);
+/* rails.c: where a step's data begin for a rail of this host, and where a rail
+ * has the slices of a host's members (allgather). */
 char *rg__step_data(const rg__native *c, int rail, uint32_t step);
-void rg__step_slice(const rg__native *c, uint32_t step, int rail,
-                    size_t *begin_p, size_t *end_p);
 char *rg__step_slices(const rg__native *c, int rail, uint32_t step, int host);
 
 /* ring.c */

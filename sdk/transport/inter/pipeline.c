@@ -96,16 +96,12 @@ static void copy_slices_out(rg__native *c)
 
 /* ------------------------------------------------------ allreduce, reduce */
 
-/* Staged, my slot holds my data except my own slice, where the result goes: the
- * sum is made in the user's memory, where my own contribution to it is. */
 static const char *contribution(const rg__native *c, int m, uint32_t step,
                                 size_t at)
 {
-    const uint64_t begin = rg__step_begin(c, step) + at;
-    if (c->inter->pipeline.is_zero_copy)
-        return c->member[m].from + begin;
-    return m == c->rank ? (const char *)c->coll.send + begin
-                        : rg__shm_slot(c, m, step) + at;
+    return c->inter->pipeline.is_zero_copy
+               ? c->member[m].from + rg__step_begin(c, step) + at
+               : rg__step_contribution(c, m, step, at);
 }
 
 static void add_up(const rg__native *c, uint32_t step, size_t at, size_t bytes,
@@ -146,20 +142,6 @@ static void reduce_slice(rg__native *c)
     finish_ready(c);
 }
 
-static void copy_others_in(rg__native *c)
-{
-    const uint32_t step = c->in + 1;
-    const size_t bytes = rg__step_bytes(c, step);
-    const char *data = (const char *)c->coll.send + rg__step_begin(c, step);
-    char *slot = rg__shm_slot(c, c->rank, step);
-    size_t begin = 0, end = 0;
-    if (is_rail(c))
-        rg__step_slice(c, step, c->rank, &begin, &end);
-    rg__copy(slot, data, begin);
-    rg__copy(slot + end, data + end, bytes - end);
-    rg__shm_finish_in(c);
-}
-
 static bool may_reduce(const rg__native *c)
 {
     const uint32_t step = c->inter->pipeline.ready + 1;
@@ -195,20 +177,11 @@ static rg_status pipeline_sum(rg__native *c)
     if (may_reduce(c))
         reduce_slice(c);
     else if (may_copy_in(c))
-        copy_others_in(c);
+        rg__step_copy_in(c, c->coll.send, true);
     return RG_IN_PROGRESS;
 }
 
 /* --------------------------------------------------------------- broadcast */
-
-static void copy_all_in(rg__native *c, const void *data)
-{
-    const uint32_t step = c->in + 1;
-    rg__copy(rg__shm_slot(c, c->rank, step),
-             (const char *)data + rg__step_begin(c, step),
-             rg__step_bytes(c, step));
-    rg__shm_finish_in(c);
-}
 
 /* On the root's host: has the root provided the step? */
 static bool is_given(const rg__native *c, uint32_t step)
@@ -262,7 +235,7 @@ static rg_status pipeline_broadcast(rg__native *c)
     if (may_send_on(c))
         finish_ready(c);
     if (c->root == c->rank && may_copy_in(c))
-        copy_all_in(c, c->coll.recv);
+        rg__step_copy_in(c, c->coll.recv, false);
     if (c->root >= 0)
         return copy_from_root(c);
     if (!rails_posted(c, c->done + 1))
@@ -336,7 +309,7 @@ static rg_status pipeline_allgather(rg__native *c)
     if (may_reduce(c))
         pack(c);
     else if (may_copy_in(c))
-        copy_all_in(c, c->coll.send);
+        rg__step_copy_in(c, c->coll.send, false);
     return RG_IN_PROGRESS;
 }
 
@@ -387,8 +360,7 @@ void rg__pipeline_begin(rg__native *c)
 {
     rg__pipeline *x = &c->inter->pipeline;
     x->is_zero_copy = is_zero_copy(c);
-    x->step_bytes = step_bytes(c);
-    c->last = (uint32_t)((c->bytes + x->step_bytes - 1) / x->step_bytes);
+    rg__steps_begin(c, step_bytes(c), c->inter->topology.rails);
     rg__ring_begin(c);
     c->advance = c->coll.kind == RG__ALLGATHER   ? pipeline_allgather
                  : c->coll.kind == RG__BROADCAST ? pipeline_broadcast

@@ -105,6 +105,8 @@ struct rg__native {
 
     uint32_t in, out, done; /* steps of this operation finished by me */
     uint32_t last;          /* how many it has */
+    size_t step_bytes;      /* of all but the last (steps.c) */
+    int slices;             /* of each step */
     uint64_t at;            /* position within the current step */
     int peer;               /* likewise */
 };
@@ -198,6 +200,20 @@ bool rg__read_take(rg__native *c, int m, uint32_t segment, void *to,
 /* Post that I have read what I need; then wait until these reads count. */
 void rg__read_post(rg__native *c);
 rg_status rg__read_end(rg__native *c);
+
+/* steps.c: an operation in steps of so many bytes, each in slices, of which
+ * member m makes slice m. */
+void rg__steps_begin(rg__native *c, size_t bytes, int slices);
+uint64_t rg__step_begin(const rg__native *c, uint32_t step);
+size_t rg__step_bytes(const rg__native *c, uint32_t step);
+void rg__step_slice(const rg__native *c, uint32_t step, int m, size_t *begin_p,
+                    size_t *end_p);
+/* What member m adds to a sum, at `at` in the step. My slot has my data except
+ * for my own slice, where the result goes: that is read from my memory. */
+const char *rg__step_contribution(const rg__native *c, int m, uint32_t step,
+                                  size_t at);
+/* Copy the next step of my data into my slot, with or without my own slice. */
+void rg__step_copy_in(rg__native *c, const void *data, bool but_mine);
 
 /* staged.c */
 rg_status rg__staged_allreduce(rg__native *c);

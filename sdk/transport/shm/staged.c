@@ -11,38 +11,20 @@
  * Steps are numbered from 1 here. All members make every step, so no member
  * waits for a flag that is never posted. */
 #include "sdk/base/copy.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
 static void count_steps(rg__native *c)
 {
     if (c->last == 0)
-        c->last = (uint32_t)((c->bytes + STAGE_BYTES - 1) / STAGE_BYTES);
-}
-
-static uint64_t begin_of(uint32_t step)
-{
-    return (uint64_t)(step - 1) * STAGE_BYTES;
-}
-
-static size_t bytes_of(const rg__native *c, uint32_t step)
-{
-    const uint64_t left = c->bytes - begin_of(step);
-    return left < STAGE_BYTES ? (size_t)left : STAGE_BYTES;
+        rg__steps_begin(c, STAGE_BYTES, c->n);
 }
 
 static bool may_copy_in(const rg__native *c)
 {
     return c->in < c->last &&
            rg__shm_all_posted(c, FLAG_DONE, c->in + 1 - STAGES);
-}
-
-static void copy_in(rg__native *c, const void *data)
-{
-    const uint32_t step = c->in + 1;
-    rg__copy(rg__shm_slot(c, c->rank, step),
-             (const char *)data + begin_of(step), bytes_of(c, step));
-    rg__shm_finish_in(c);
 }
 
 /* After the last step, only the final values of my flags matter. */
@@ -62,15 +44,6 @@ static rg_status finish_done(rg__native *c)
 
 /* --------------------------------------------------------------- allreduce */
 
-/* My slot of a step holds my data except for my own slice, where the result
- * goes. So my own contribution to that slice is read from the user's memory. */
-static const char *contribution(const rg__native *c, int m, uint32_t step,
-                                size_t at)
-{
-    return m == c->rank ? (const char *)c->coll.send + begin_of(step) + at
-                        : rg__shm_slot(c, m, step) + at;
-}
-
 /* In a reduce only the root copies out; others are done with a step when they
  * have made their slice of it. */
 static bool keeps_result(const rg__native *c)
@@ -84,54 +57,33 @@ static void reduce_block(const rg__native *c, uint32_t step, size_t at,
     const void *src[RG__SOURCES_MAX];
     char *sum = rg__shm_slot(c, c->rank, step) + at;
     for (int m = 0; m < c->n; m++)
-        src[m] = contribution(c, m, step, at);
+        src[m] = rg__step_contribution(c, m, step, at);
     rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
                 c->n);
     if (keeps_result(c)) /* while it is in the cache */
-        rg__copy((char *)c->coll.recv + begin_of(step) + at, sum, bytes);
-}
-
-static void my_slice(const rg__native *c, uint32_t step, size_t *begin_p,
-                     size_t *end_p)
-{
-    rg__vault_slice(bytes_of(c, step), (uint32_t)c->rank, (uint32_t)c->n,
-                    begin_p, end_p);
+        rg__copy((char *)c->coll.recv + rg__step_begin(c, step) + at, sum,
+                 bytes);
 }
 
 static void reduce_step(rg__native *c)
 {
     const uint32_t step = c->out + 1;
     size_t begin, end;
-    my_slice(c, step, &begin, &end);
+    rg__step_slice(c, step, c->rank, &begin, &end);
     for (size_t at = begin; at < end; at += RG__REDUCE_BLOCK)
-        reduce_block(c, step, at,
-                     end - at < RG__REDUCE_BLOCK ? end - at : RG__REDUCE_BLOCK);
+        reduce_block(c, step, at, rg__least(end - at, RG__REDUCE_BLOCK));
     c->out++;
     c->base.moves++;
     rg__shm_post(c, FLAG_OUT, c->out);
 }
 
-static void copy_others_in(rg__native *c)
-{
-    const uint32_t step = c->in + 1;
-    const size_t bytes = bytes_of(c, step);
-    const char *data = (const char *)c->coll.send + begin_of(step);
-    char *slot = rg__shm_slot(c, c->rank, step);
-    size_t begin, end;
-    my_slice(c, step, &begin, &end);
-    rg__copy(slot, data, begin);
-    rg__copy(slot + end, data + end, bytes - end);
-    rg__shm_finish_in(c);
-}
-
 static void copy_slices_out(rg__native *c)
 {
     const uint32_t step = c->done + 1;
-    char *data = (char *)c->coll.recv + begin_of(step);
+    char *data = (char *)c->coll.recv + rg__step_begin(c, step);
     for (int m = 0; m < c->n; m++) {
         size_t begin, end;
-        rg__vault_slice(bytes_of(c, step), (uint32_t)m, (uint32_t)c->n, &begin,
-                        &end);
+        rg__step_slice(c, step, m, &begin, &end);
         if (m != c->rank)
             rg__copy(data + begin, rg__shm_slot(c, m, step) + begin,
                      end - begin);
@@ -150,7 +102,7 @@ rg_status rg__staged_allreduce(rg__native *c)
     if (c->out < c->in && rg__shm_all_posted(c, FLAG_IN, c->out + 1))
         reduce_step(c);
     else if (may_copy_in(c))
-        copy_others_in(c);
+        rg__step_copy_in(c, c->coll.send, true);
     return RG_IN_PROGRESS;
 }
 
@@ -226,10 +178,7 @@ static void reduce_pieces(const rg__native *c)
     uint64_t begin, end;
     piece_of(c, c->rank, c->done + 1, &begin, &end);
     for (uint64_t at = 0; at < end - begin; at += RG__REDUCE_BLOCK)
-        reduce_piece(c, at,
-                     end - begin - at < RG__REDUCE_BLOCK
-                         ? (size_t)(end - begin - at)
-                         : RG__REDUCE_BLOCK);
+        reduce_piece(c, at, rg__least(end - begin - at, RG__REDUCE_BLOCK));
 }
 
 rg_status rg__staged_reduce_scatter(rg__native *c)
@@ -252,7 +201,7 @@ static rg_status send_step(rg__native *c)
 {
     if (!may_copy_in(c))
         return RG_IN_PROGRESS;
-    copy_in(c, c->coll.recv);
+    rg__step_copy_in(c, c->coll.recv, false);
     return finish_done(c);
 }
 
@@ -265,8 +214,8 @@ rg_status rg__staged_broadcast(rg__native *c)
     const uint32_t step = c->done + 1;
     if (!rg__shm_posted(c, root, FLAG_IN, step))
         return RG_IN_PROGRESS;
-    rg__copy((char *)c->coll.recv + begin_of(step), rg__shm_slot(c, root, step),
-             bytes_of(c, step));
+    rg__copy((char *)c->coll.recv + rg__step_begin(c, step),
+             rg__shm_slot(c, root, step), rg__step_bytes(c, step));
     return finish_done(c);
 }
 
@@ -278,8 +227,8 @@ static bool gather_piece(rg__native *c)
     const uint32_t step = c->done + 1;
     char *to = (char *)c->coll.recv + (uint64_t)c->peer * c->bytes;
     if (!(c->peer == c->rank && c->coll.send == to))
-        rg__copy(to + begin_of(step), rg__shm_slot(c, c->peer, step),
-                 bytes_of(c, step));
+        rg__copy(to + rg__step_begin(c, step), rg__shm_slot(c, c->peer, step),
+                 rg__step_bytes(c, step));
     c->base.moves++;
     return ++c->peer == c->n;
 }
@@ -290,6 +239,6 @@ rg_status rg__staged_allgather(rg__native *c)
     if (c->done < c->in && rg__shm_all_posted(c, FLAG_IN, c->done + 1))
         return gather_piece(c) ? finish_done(c) : RG_IN_PROGRESS;
     if (may_copy_in(c))
-        copy_in(c, c->coll.send);
+        rg__step_copy_in(c, c->coll.send, false);
     return RG_IN_PROGRESS;
 }
