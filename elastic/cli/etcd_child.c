@@ -91,20 +91,9 @@ static void make_words(launch *l, const char *program, const char *dir,
 }
 
 /* etcd reads settings from ETCD_* variables, meant for another etcd. */
-static void clear_etcd_variables(void)
+static bool is_for_etcd(const char *variable)
 {
-    for (char **v = environ; *v != NULL;) {
-        char name[128];
-        const size_t n = strcspn(*v, "=");
-        if (strncmp(*v, "ETCD_", 5) != 0 || n >= sizeof name) {
-            v++;
-            continue;
-        }
-        memcpy(name, *v, n);
-        name[n] = '\0';
-        if (unsetenv(name) != 0)
-            v++;
-    }
+    return strncmp(variable, "ETCD_", 5) == 0;
 }
 
 static rg_status check_files(void)
@@ -135,7 +124,7 @@ static void become_etcd(const launch *l, const char *data, int log,
     setpgid(0, 0);
     rg__child_follow(parent);
     rg__child_ready(-1, log, log);
-    clear_etcd_variables();
+    rg__child_unset(is_for_etcd);
     raise_files();
     if (chdir(data) == 0)
         execv(l->argv[0], (char **)(uintptr_t)l->argv);

@@ -5,6 +5,7 @@
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -14,6 +15,18 @@ void rg__child_follow(pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1); /* it died before it could be watched */
+}
+
+void rg__child_unset(bool (*is_such)(const char *name))
+{
+    for (char **v = environ; *v != NULL;) {
+        char name[128] = "";
+        const size_t n = strcspn(*v, "=");
+        if (n < sizeof name)
+            memcpy(name, *v, n);
+        if (!is_such(name) || unsetenv(name) != 0)
+            v++;
+    }
 }
 
 static void give(int fd, int to)
@@ -35,9 +48,22 @@ void rg__child_ready(int in, int out, int err)
     close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
 }
 
+static bool is_elf(const char *path)
+{
+    char head[4] = "";
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const bool is_read = fd >= 0 && read(fd, head, sizeof head) > 0;
+    if (fd >= 0)
+        close(fd);
+    return is_read && memcmp(head, "\177ELF", sizeof head) == 0;
+}
+
+/* What the kernel can't run, execvp gives to a shell: a program of another
+ * machine would be read as a script. */
 void rg__child_run(char *const *argv)
 {
-    execvp(argv[0], argv);
+    const bool is_path = strchr(argv[0], '/') != NULL;
+    (is_path && is_elf(argv[0]) ? execv : execvp)(argv[0], argv);
     dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", argv[0],
             strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);

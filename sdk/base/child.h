@@ -4,10 +4,14 @@
 #ifndef RG_BASE_CHILD_H
 #define RG_BASE_CHILD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* End with the parent, which the caller of fork is. */
 void rg__child_follow(pid_t parent);
+
+/* Take such variables out of the environment. */
+void rg__child_unset(bool (*is_such)(const char *name));
 
 /* These are its input, output and errors, -1: /dev/null; no signal is blocked,
  * SIGPIPE ends it, and no other descriptor of ours goes on to the program. */

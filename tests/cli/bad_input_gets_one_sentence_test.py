@@ -52,6 +52,8 @@ BAD = [
     ("metrics", ["run", "--metrics", "65536", "true"], {}, 64, "65536"),
     ("metrics", ["run", "--metrics", "::1:9100", "true"], {}, 64, "::1:9100"),
     ("metrics", ["run", "--metrics", "[::1]", "true"], {}, 64, "::1"),
+    ("metrics", ["run", "--metrics", "[9100]", "true"], {}, 64,
+     r'--metrics "\[9100\]" is not an address'),
     ("metrics", ["run", "--metrics", "localhost:", "true"], {}, 64,
      "localhost:"),
     ("log format", ["run", "--log-format", "xml", "true"], {}, 64,

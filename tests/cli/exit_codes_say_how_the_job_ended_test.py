@@ -1,6 +1,6 @@
 """Exit codes of `regroup run`, and what is left behind: nothing.
 
-Covers: run_cmd.c exits.c goodbye.c"""
+Covers: run_cmd.c exits.c goodbye.c child.c"""
 
 import contextlib
 import glob
@@ -64,6 +64,16 @@ with RunDir() as d:
         got = d.run("run", "-n", "1", "sh", "-c", script)
         claims.equal(got.returncode, code, script)
         nothing_is_left(d, script)
+
+    foreign = d.path + "/.story-foreign"
+    with open(BUILD + "/bin/hello", "rb") as hello, open(foreign, "wb") as to:
+        to.write(hello.read(18) + b"\xff\xff" + hello.read()[2:])
+    os.chmod(foreign, 0o700)
+    got = d.run("run", "-n", "1", foreign)
+    claims.equal(got.returncode, 126, "a program of another machine")
+    claims.hold("can't be run: Exec format error" in got.stdout + got.stderr,
+                got.stdout + got.stderr)
+    nothing_is_left(d, "a program of another machine")
 
     got = d.run("run", "-n", "2", BUILD + "/bin/hello")
     claims.equal(got.returncode, 0, f"hello: {got.stderr}")

@@ -8,7 +8,7 @@ Covers: scale_cmd.c scale_ask.c plan.c"""
 import os
 import signal
 
-from house import UNTIL_FINISH, claim, main, need_etcd, trainer, until
+from house import UNTIL_FINISH, Job, claim, main, need_etcd, trainer, until
 from launching import LaunchedJob
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
@@ -30,6 +30,15 @@ def refusals(job):
     claim("above the 16384 workers" in scale(job, "--max", "99999", code=64),
           "beyond any world")
     claim("no size was given" in scale(job, code=64), "no size")
+
+
+def needs_slots():
+    """No other host can join a job on this one alone."""
+    with Job(["--min", "1", "--max", "2"], trainer(*TRAIN)) as job:
+        job.wait_world(2)
+        claim("--max 3 is above the 2 slots of the only host" in
+              scale(job, "--max", "3", code=64), "more than its slots")
+        job.finish()
 
 
 def launcher_says(job, words):
@@ -77,6 +86,7 @@ def test():
         job.finish()
         job.check(trained=TRAIN)
         job.await_none()
+    needs_slots()
 
 
 main(test)

@@ -78,11 +78,11 @@ static void judge_size(rg__change_ask *c, const rg__snapshot *snap,
                           "--max %d is above the %d workers that a job with "
                           "sharded buffers can have",
                           c->size.max, RG__FOREIGN_SHARDS_MAX);
-    else if (a->params->is_one_host && c->size.min > a->params->slots)
+    else if (a->params->is_one_host && c->size.max > a->params->slots)
         rg__change_refuse(c, RG_ERR_INVALID,
-                          "--min %d is above the %d slots of the only host "
+                          "--max %d is above the %d slots of the only host "
                           "that job %s can have",
-                          c->size.min, a->params->slots, a->params->job);
+                          c->size.max, a->params->slots, a->params->job);
     else if (c->size.min == min && c->size.max == max)
         accept_size(c);
     else

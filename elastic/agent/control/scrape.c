@@ -57,7 +57,7 @@ rg_status rg__scrape_address(const char *text, rg__inet *at_p)
     snprintf(copy, sizeof copy, "%s", text);
     bool is_right =
         strlen(text) < sizeof copy && rg__inet_split(copy, &host, &port);
-    if (is_right && port[0] == '\0') { /* it stands alone */
+    if (is_right && port[0] == '\0' && text[0] != '[') { /* it stands alone */
         port = host;
         host = "127.0.0.1";
     }
@@ -76,11 +76,13 @@ rg_status rg__scrape_address(const char *text, rg__inet *at_p)
 static void show_place(int sock, char *text, size_t n)
 {
     rg__inet at;
-    rg__address host;
+    char host[NI_MAXHOST]; /* of a link-local address with its zone */
     text[0] = '\0';
-    if (rg__inet_of(sock, &at) && rg__inet_show(&at.any, &host))
+    if (rg__inet_of(sock, &at) &&
+        getnameinfo(&at.any, rg__inet_bytes(&at), host, sizeof host, NULL, 0,
+                    NI_NUMERICHOST) == 0)
         snprintf(text, n, at.any.sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u",
-                 host.text, rg__inet_port(&at));
+                 host, rg__inet_port(&at));
 }
 
 /* ------------------------------------------------------------------ clients */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sdk/base/child.h"
 #include "sdk/base/fail.h"
 
 typedef struct words {
@@ -196,16 +197,9 @@ void rg__command_set_all(const char *const *variables, bool replaces)
 
 void rg__command_set_variables(const rg__agent *a)
 {
-    extern char **environ;
-    char name[128], number[24];
+    char number[24];
     /* What an outer launcher told its own tasks would be taken for ours. */
-    for (char **v = environ; *v != NULL;) {
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(*v, "="), *v);
-        if (rg__flavours_have_set(name) && unsetenv(name) == 0)
-            v = environ;
-        else
-            v++;
-    }
+    rg__child_unset(rg__flavours_have_set);
     rg__command_set_all(a->params->flavour->variables, true);
     snprintf(number, sizeof number, "%llu",
              (unsigned long long)a->launches->number);
