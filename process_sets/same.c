@@ -23,6 +23,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/base/start_thread.h"
 
 #define LANES  RG__SETS_DEVICE
 #define WINDOW 32 /* the newest operations, compared one by one */
@@ -518,8 +519,7 @@ static void begin(rg_ctx *ctx)
     if (sets->has_watcher)
         pthread_join(sets->watcher, NULL);
     atomic_store(&sets->is_watching, true);
-    sets->has_watcher =
-        pthread_create(&sets->watcher, NULL, run_watcher, ctx) == 0;
+    sets->has_watcher = rg__start_thread(&sets->watcher, run_watcher, ctx) == 0;
     if (!sets->has_watcher)
         atomic_store(&sets->is_watching, false);
 }

@@ -7,20 +7,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "sdk/base/start_thread.h"
 
 #define FILE_MAX 4096 /* of it is read */
 
 typedef struct reader {
     rg__source *s;
     pthread_mutex_t lock; /* guards all below; nothing is locked under it */
-    pthread_cond_t wish;
+    pthread_cond_t request;
     char *path;
     bool is_wanted, is_over, is_reading;
     int event, error;
@@ -30,7 +30,7 @@ typedef struct reader {
 
 static void free_reader(reader *r)
 {
-    pthread_cond_destroy(&r->wish);
+    pthread_cond_destroy(&r->request);
     pthread_mutex_destroy(&r->lock);
     close(r->event);
     free(r->path);
@@ -83,7 +83,7 @@ static void *run_reader(void *arg)
             r->is_wanted = false;
             read_once(r);
         } else {
-            pthread_cond_wait(&r->wish, &r->lock);
+            pthread_cond_wait(&r->request, &r->lock);
         }
     }
     pthread_mutex_unlock(&r->lock);
@@ -128,11 +128,7 @@ static void on_read(void *arg, int fd, uint32_t events)
 static int start_thread(reader *r)
 {
     pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&thread, NULL, run_reader, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int error = rg__start_thread(&thread, run_reader, r);
     if (error == 0)
         pthread_detach(thread);
     return error;
@@ -147,7 +143,7 @@ static reader *make_reader(rg__source *s)
     r->path = strdup(s->value);
     r->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->wish, NULL);
+    pthread_cond_init(&r->request, NULL);
     if (r->path == NULL || r->event < 0 ||
         rg__loop_watch(s->all->loop, r->event, EPOLLIN, on_read, r) != RG_OK ||
         start_thread(r) != 0) {
@@ -170,7 +166,7 @@ void rg__file_ask(rg__source *s)
     pthread_mutex_lock(&r->lock);
     if (!r->is_reading) {
         r->is_wanted = r->is_reading = true;
-        pthread_cond_signal(&r->wish);
+        pthread_cond_signal(&r->request);
     }
     pthread_mutex_unlock(&r->lock);
 }
@@ -184,6 +180,6 @@ void rg__file_close(rg__source *s)
     s->reader = NULL;
     pthread_mutex_lock(&r->lock);
     r->is_over = true;
-    pthread_cond_signal(&r->wish);
+    pthread_cond_signal(&r->request);
     pthread_mutex_unlock(&r->lock);
 }

@@ -6,6 +6,7 @@
 
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/base/start_thread.h"
 
 /* A generation that the user thread has not taken up is not reported. */
 void rg__break_note(rg__worker *w)
@@ -30,23 +31,21 @@ static void *tell(void *arg)
 
 void rg__break_tell(rg__worker *w)
 {
-    pthread_attr_t attr;
-    pthread_t thread; /* made by the Regroup thread, which blocks all signals */
+    pthread_t thread;
     pthread_mutex_lock(&w->lock);
     const bool is_due = w->is_break_new;
     w->is_break_new = false;
     pthread_mutex_unlock(&w->lock);
     if (!is_due)
         return;
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attr, tell, w) != 0) {
+    if (rg__start_thread(&thread, tell, w) == 0) {
+        pthread_detach(thread);
+    } else {
         rg__log(RG__WARN, "worker",
                 "a thread for the function of rg_on_break can't be made: it is "
                 "called on the Regroup thread");
         tell(w);
     }
-    pthread_attr_destroy(&attr);
 }
 
 void rg__break_await(rg__worker *w)

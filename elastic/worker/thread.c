@@ -23,9 +23,10 @@
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 #include "sdk/base/sock.h"
+#include "sdk/base/start_thread.h"
 
 #define IDLE_NS      (1000 * RG__MS) /* check the socket's end this often */
-#define LINGER_NS    (5000 * RG__MS) /* for a program that ignores the end */
+#define IGNORE_NS    (5000 * RG__MS) /* for a program that ignores the end */
 #define SEND_ROUNDS  1000
 #define SEND_WAIT_NS (5 * RG__MS)
 
@@ -247,6 +248,26 @@ static rg_status note_launch(rg__worker *w, const rg__membership *m)
     return RG_OK;
 }
 
+/* m.member is the caller's to free. */
+static rg_status make_membership(rg__worker *w, const rg__prepare *p,
+                                 rg__membership *m)
+{
+    const size_t bytes = sizeof(rg__member_id) * (size_t)p->size;
+    *m = (rg__membership){.generation = p->generation,
+                          .rank = p->rank,
+                          .size = p->size,
+                          .local_rank = p->local_rank,
+                          .local_size = p->local_size,
+                          .host_index = p->host_index,
+                          .host_count = p->host_count,
+                          .is_announced = p->announced != 0,
+                          .member = malloc(bytes)};
+    if (m->member == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a generation");
+    memcpy(m->member, p->member, bytes);
+    return note_launch(w, m);
+}
+
 static rg_status build(rg__worker *w, rg__prepare *p)
 {
     rg_ctx *ctx = w->ctx;
@@ -272,22 +293,8 @@ static rg_status build(rg__worker *w, rg__prepare *p)
     rg_status st = rg__sets_enter(ctx, &rg__transport_native, &boot);
     if (st != RG_OK)
         return st;
-    rg__membership m = {.generation = p->generation,
-                        .rank = p->rank,
-                        .size = p->size,
-                        .local_rank = p->local_rank,
-                        .local_size = p->local_size,
-                        .host_index = p->host_index,
-                        .host_count = p->host_count,
-                        .is_announced = p->announced != 0};
-    const size_t bytes = sizeof(rg__member_id) * (size_t)p->size;
-    m.member = malloc(bytes);
-    if (m.member == NULL) {
-        rg__sets_leave(ctx, RG_ERR_MEMORY, "no memory for a generation");
-        return rg__fail(RG_ERR_MEMORY, "no memory for a generation");
-    }
-    memcpy(m.member, p->member, bytes);
-    st = note_launch(w, &m);
+    rg__membership m;
+    st = make_membership(w, p, &m);
     if (st != RG_OK) {
         free(m.member);
         rg__sets_leave(ctx, st, "no memory for a generation");
@@ -558,7 +565,7 @@ static void mind_the_grace(rg__worker *w)
     pthread_mutex_lock(&w->lock);
     const bool is_done = w->phase == RG__PHASE_DONE;
     pthread_mutex_unlock(&w->lock);
-    if (!is_done && gone > grace + LINGER_NS)
+    if (!is_done && gone > grace + IGNORE_NS)
         kill(getpid(), SIGKILL);
 }
 
@@ -680,11 +687,7 @@ static void *run_thread(void *arg)
 
 rg_status rg__worker_start_thread(rg__worker *w)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    const int err = pthread_create(&w->thread, NULL, run_thread, w);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    const int err = rg__start_thread(&w->thread, run_thread, w);
     if (err != 0)
         return rg__fail(RG_ERR_SYSTEM, "the Regroup thread can't be made: %s",
                         strerror(err));

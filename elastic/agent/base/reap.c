@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/wait.h>
+#include "sdk/base/start_thread.h"
 
 int rg__how_ended(pid_t child)
 {
@@ -34,7 +35,7 @@ void rg__reap(pid_t child)
 {
     pthread_t thread;
     void *arg = (void *)(intptr_t)child; /* NOLINT: a number */
-    if (pthread_create(&thread, NULL, reap, arg) == 0)
+    if (rg__start_thread(&thread, reap, arg) == 0)
         pthread_detach(thread);
     else
         reap(arg);

@@ -16,6 +16,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/futex.h"
+#include "sdk/base/start_thread.h"
 
 /* A worker may overwrite the word so that nobody is woken. */
 #define SLICE_NS (1000 * RG__MS)
@@ -85,7 +86,7 @@ rg_status rg__watch_create(rg__loop *loop, rg__page *page, rg__watch_fn fn,
     w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->event < 0 ||
         rg__loop_watch(loop, w->event, EPOLLIN, on_event, w) != RG_OK ||
-        pthread_create(&w->thread, NULL, run_watch, w) != 0) {
+        rg__start_thread(&w->thread, run_watch, w) != 0) {
         rg__loop_close(loop, &w->event);
         free(w);
         return rg__fail(RG_ERR_SYSTEM, "a worker can't be watched: %s",

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
+#include "sdk/base/start_thread.h"
 #include "sdk/transport/mpi/mpi_parts.h"
 
 #define LOOK_MS  100
@@ -269,12 +269,8 @@ static void *run_watch(void *arg)
 
 static rg_status start_thread(const rg__library_settings *settings)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     const int err =
-        pthread_create(&watch.thread, NULL, run_watch, (void *)settings);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+        rg__start_thread(&watch.thread, run_watch, (void *)settings);
     return err == 0 ? RG_OK
                     : rg__fail(RG_ERR_SYSTEM,
                                "the thread that watches MPI can't be made: %s",

@@ -10,6 +10,7 @@
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/base/start_thread.h"
 
 #define OPEN_NS   (10000 * RG__MS) /* for a dead process's memory to be free */
 #define OPEN_STEP (100 * RG__MS)
@@ -191,7 +192,7 @@ void rg__device_ring(rg__device *d)
 
 static rg_status start_thread(rg__device *d)
 {
-    const int rc = pthread_create(&d->thread, NULL, run_thread, d);
+    const int rc = rg__start_thread(&d->thread, run_thread, d);
     if (rc != 0)
         return rg__fail(RG_ERR_SYSTEM, "the device's thread can't be made: %s",
                         strerror(rc));

@@ -22,6 +22,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
+#include "sdk/base/start_thread.h"
 
 #define LOOK_NS (RG__MS / 5)
 
@@ -140,15 +141,12 @@ static void *run_reclaimer(void *arg)
 static void begin_thread(rg__ending *e)
 {
     pthread_t thread;
-    pthread_attr_t attr;
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attr, run_reclaimer, e) != 0) {
+    if (rg__start_thread(&thread, run_reclaimer, e) != 0) {
         rg__say("a thread to stop the device can't be made; this process ends, "
                 "and its slot starts again");
         _Exit(RG__EXIT_DEVICE);
     }
-    pthread_attr_destroy(&attr);
+    pthread_detach(thread);
 }
 
 static bool are_connected(const rg__lane *lane)

@@ -8,7 +8,6 @@
 #include "sdk/transport/tcp/net.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,6 +18,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/base/start_thread.h"
 
 #define REPORT_NS       (100 * RG__MS) /* a death is known by then */
 #define EVENTS_PER_POLL 32
@@ -62,14 +62,9 @@ static void *wait_for_sockets(void *arg)
     }
 }
 
-/* The thread must not take the program's signals. */
 static rg_status start_thread(rg__net *net)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int rc = pthread_create(&net->thread, NULL, wait_for_sockets, net);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int rc = rg__start_thread(&net->thread, wait_for_sockets, net);
     if (rc != 0)
         return rg__fail(RG_ERR_SYSTEM,
                         "the thread that waits for connections can't be "
