@@ -214,7 +214,7 @@ static void *find_place(size_t bytes)
     return room + before;
 }
 
-static rg_status map(int fd, size_t place, size_t bytes, void *wish, int flags,
+static rg_status map(int fd, size_t place, size_t bytes, void *hint, int flags,
                      void **at_p)
 {
     const int seals = fcntl(fd, F_GET_SEALS);
@@ -224,7 +224,7 @@ static rg_status map(int fd, size_t place, size_t bytes, void *wish, int flags,
                         "shared memory of %zu bytes was expected, but the "
                         "descriptor is smaller or not sealed",
                         bytes);
-    void *at = mmap(wish, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd,
+    void *at = mmap(hint, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd,
                     (off_t)place);
     if (at == MAP_FAILED)
         return rg__fail(RG_ERR_MEMORY,

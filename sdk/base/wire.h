@@ -261,7 +261,6 @@ typedef struct rg__decided {
     int32_t source;       /* -1: there is a resume commit */
     uint32_t is_expected; /* it is not on record yet: restore, then wait for
                              the same without this */
-    uint64_t lineage;     /* generation decided before this one, 0 = none */
 } rg__decided;
 
 typedef struct rg__door {

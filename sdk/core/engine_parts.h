@@ -132,14 +132,14 @@ struct rg__engine {
     /* the Regroup thread's own */
     uint32_t fruitless; /* looks since something last advanced */
     uint32_t starts_seen;
-    uint32_t linger; /* short sleeps left before a long one */
+    uint32_t polls_left; /* short sleeps left before a long one */
 };
 
-/* LINGERS: it polls again within a millisecond. ON_BELL: peers ring it. */
-enum { RG__AWAKE, RG__LINGERS, RG__SLEEPS, RG__ON_BELL };
+/* POLLS: it looks again within a millisecond. ON_BELL: peers ring it. */
+enum { RG__AWAKE, RG__POLLS, RG__SLEEPS, RG__ON_BELL };
 
 #define RG__HELPER     (UINT32_C(1) << 16)
-#define RG__RING_BYTES ((uint64_t)64 << 10) /* wakes a lingering thread */
+#define RG__RING_BYTES ((uint64_t)64 << 10) /* wakes a polling thread */
 
 void rg__engine_ref(rg__engine *engine);
 void rg__engine_unref(rg__engine *engine);

@@ -4,8 +4,8 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/least.h"
 
-#define LINGER_NS     (1 * RG__MS)
-#define LINGER_ROUNDS 5
+#define POLL_NS     (1 * RG__MS)
+#define POLL_ROUNDS 5
 /* After this many prompt waits, long operations wake no thread. Counting goes
  * on to the second number, so that one late wait does not end that. */
 #define PROMPT_WAITS      8
@@ -50,7 +50,7 @@ static bool has_work(const rg__engine *e)
 }
 
 /* A waiting user thread or the Regroup thread must advance what is in flight. A
- * thread that lingers polls again soon, and is woken for long operations only;
+ * thread that polls looks again soon, and is woken for long operations only;
  * not even for those if the program waits at once anyway, since the two threads
  * would only take turns at the lock and at a processor. A thread that sleeps on
  * the bell has been handed everything in flight. */
@@ -64,7 +64,7 @@ void rg__engine_wake(rg__engine *e, uint64_t bytes)
     const uint32_t sleep = atomic_load(&e->sleep);
     const bool is_long = bytes >= RG__RING_BYTES;
     if (sleep == RG__SLEEPS ||
-        (sleep == RG__LINGERS && is_long && !rg__engine_is_waited_for(e)))
+        (sleep == RG__POLLS && is_long && !rg__engine_is_waited_for(e)))
         rg__page_ring(e->page);
     if (is_long)
         note_long(e);
@@ -248,7 +248,7 @@ static uint32_t sleep_of(const rg__engine *e)
 {
     if (e->bell != NULL)
         return RG__ON_BELL;
-    return sleep_ns(e) <= LINGER_NS ? RG__LINGERS : RG__SLEEPS;
+    return sleep_ns(e) <= POLL_NS ? RG__POLLS : RG__SLEEPS;
 }
 
 static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
@@ -271,29 +271,29 @@ static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
 
 /* After a burst of operations the thread looks again by itself for a few
  * milliseconds, so that the next start need not wake it. */
-static bool lingers(rg__engine *e)
+static bool polls(rg__engine *e)
 {
     const uint32_t starts = atomic_load(&e->starts);
     if (atomic_load(&e->is_left_alone))
         return false;
     if (starts != e->starts_seen) {
         e->starts_seen = starts;
-        e->linger = LINGER_ROUNDS;
+        e->polls_left = POLL_ROUNDS;
     }
-    if (e->linger == 0)
+    if (e->polls_left == 0)
         return false;
-    e->linger--;
+    e->polls_left--;
     return true;
 }
 
 static void sleep_on_wake(rg__engine *e, rg__word wake, uint64_t timeout_ns)
 {
-    const bool is_short = lingers(e);
-    atomic_store(&e->sleep, is_short ? RG__LINGERS : RG__SLEEPS);
+    const bool is_short = polls(e);
+    atomic_store(&e->sleep, is_short ? RG__POLLS : RG__SLEEPS);
     /* a start after this store rings; one before it is seen here */
     if (!is_responsible(e))
         rg__futex_wait_any(
-            &wake, 1, is_short ? rg__least(timeout_ns, LINGER_NS) : timeout_ns);
+            &wake, 1, is_short ? rg__least(timeout_ns, POLL_NS) : timeout_ns);
     atomic_store(&e->sleep, RG__AWAKE);
 }
 

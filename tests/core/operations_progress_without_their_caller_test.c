@@ -53,7 +53,7 @@ static void all(world *w, void *arg)
     for (int i = 0; i < 4; i++) {
         start_and_look(w, own, counts[i]);
         start_and_look(w, w->alloc, counts[i]);
-        /* long enough for the Regroup thread to stop lingering */
+        /* long enough for the Regroup thread to stop polling */
         const struct timespec pause = {.tv_nsec = 30000000};
         nanosleep(&pause, NULL);
     }

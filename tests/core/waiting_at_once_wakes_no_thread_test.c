@@ -7,7 +7,7 @@
 
 #include "tests/lib/world.h"
 
-#define COUNT  ((uint64_t)32768) /* floats: worth waking a lingering thread */
+#define COUNT  ((uint64_t)32768) /* floats: worth waking a polling thread */
 #define ROUNDS 2000
 
 /* Sleeps of the other threads of this process. */
@@ -34,7 +34,7 @@ static void blocking(world *w, void *arg)
     for (int i = 0; i < ROUNDS; i++)
         CHECK_OK(
             rg_allreduce(rg_world(w->ctx), data, sum, COUNT, RG_F32, RG_SUM));
-    /* lingering, it looks once in a millisecond by itself */
+    /* while it polls, it looks once in a millisecond by itself */
     const long woken = others_sleeps() - sleeps - (now_ms() - begin);
     if (woken > ROUNDS / 2)
         CHECK_FAIL("woken %ld times in %d operations", woken, ROUNDS);

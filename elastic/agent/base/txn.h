@@ -1,6 +1,6 @@
 /* Transactions over this job's keys:
  *
- *   job_txn t = rg__job_txn(a);
+ *   rg__txn_draft t = rg__job_txn(a);
  *   rg__job_if_mod(&t, RG__KEY(CUR), a->begins_at);
  *   rg__job_put(&t, RG__KEY(BEGUN), rg__begun_text(generation), 0);
  *   a->beginning = rg__job_send(&t, on_begun, a, rg__generation_try_begin);

@@ -123,9 +123,9 @@ static void on_times(void *arg)
 /* One gather at a time, for all that ask meanwhile. */
 static void ask_for_times(rg__asked *q)
 {
-    static const rg__dump_wish wish = {.only_times = 1};
-    static const rg__gather_question question = {RG__PEER_DUMP, &wish,
-                                                 sizeof wish};
+    static const rg__dump_request request = {.only_times = 1};
+    static const rg__gather_question question = {RG__PEER_DUMP, &request,
+                                                 sizeof request};
     rg__agent *a = q->a;
     struct rg__control *all = a->control;
     if (all->gather == NULL) {

@@ -159,11 +159,12 @@ static void gather(rg__dump *d)
         json_object_set_new(d->document, "generation",
                             json_integer((json_int_t)p->generation));
     rg__timer_set(d->patience, ALL_NS);
-    const rg__dump_wish wish = {.generation = d->generation,
-                                .wants_stacks = d->wants_stacks};
-    const rg__gather_question question = {RG__PEER_DUMP, &wish, sizeof wish};
+    const rg__dump_request request = {.generation = d->generation,
+                                      .wants_stacks = d->wants_stacks};
+    const rg__gather_question question = {RG__PEER_DUMP, &request,
+                                          sizeof request};
     d->others = rg__gather_begin(a, p, &question, hosts_of(d), look, d);
-    d->mine = rg__host_part_begin(a, &wish, on_mine, d);
+    d->mine = rg__host_part_begin(a, &request, on_mine, d);
     if (d->mine == NULL || d->others == NULL)
         json_array_append_new(hosts_of(d),
                               json_pack("{s:s,s:s}", "host", a->params->host,

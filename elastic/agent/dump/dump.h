@@ -13,11 +13,11 @@
 #include "elastic/agent/hosts/peers.h"
 
 /* What is wanted of a host. */
-typedef struct rg__dump_wish {
+typedef struct rg__dump_request {
     uint64_t generation;   /* 0: that in which each worker is */
     uint32_t wants_stacks; /* beside the operations */
     uint32_t only_times;   /* steps alone, of workers that live */
-} rg__dump_wish;
+} rg__dump_request;
 
 /* The first frame of a connection; body: RG__TEXT_MAX bytes at most,
  * borrowed. */
@@ -43,7 +43,7 @@ bool rg__gather_is_over(const rg__gather *g);
 void rg__gather_end(rg__gather *g);
 
 /* dump_record.c: what the records of this host's workers hold; new. */
-json_t *rg__dump_records(const rg__agent *a, const rg__dump_wish *wish);
+json_t *rg__dump_records(const rg__agent *a, const rg__dump_request *request);
 
 /* Ask all hosts, and answer the command: as JSON, or as text for people. */
 void rg__dump_ask(rg__agent *a, int sock, bool wants_json, bool wants_stacks);

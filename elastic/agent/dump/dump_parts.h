@@ -13,11 +13,12 @@ char *rg__dump_text(const json_t *document);
  * reference, once, and not within this call. NULL: no memory. */
 typedef struct rg__host_part rg__host_part;
 typedef void (*rg__host_part_fn)(void *arg, json_t *document);
-rg__host_part *rg__host_part_begin(rg__agent *a, const rg__dump_wish *wish,
+rg__host_part *rg__host_part_begin(rg__agent *a,
+                                   const rg__dump_request *request,
                                    rg__host_part_fn done, void *arg);
 void rg__host_part_drop(rg__host_part *part); /* NULL allowed */
 
-/* Between agents: DUMP with a wish, and DUMPED with text behind it. */
+/* Between agents: DUMP with a request, and DUMPED with text behind it. */
 typedef struct rg__dumped {
     uint32_t is_last, unused;
 } rg__dumped;

@@ -188,26 +188,26 @@ static void add(json_t *workers, json_t *worker)
 }
 
 static void add_of_slot(json_t *workers, const rg__slot *s,
-                        const rg__dump_wish *wish)
+                        const rg__dump_request *request)
 {
     const bool is_alive = rg__slot_is_alive(s);
-    if (wish->only_times != 0) {
+    if (request->only_times != 0) {
         if (s->w.page != NULL && is_alive)
             add(workers, times_json(s));
         return;
     }
     if (s->w.record != NULL)
-        add(workers,
-            worker_json(s, s->w.record, s->w.pid, is_alive, wish->generation));
+        add(workers, worker_json(s, s->w.record, s->w.pid, is_alive,
+                                 request->generation));
     if (s->fallen.record != NULL)
         add(workers, worker_json(s, s->fallen.record, s->fallen.pid, false,
-                                 wish->generation));
+                                 request->generation));
 }
 
-json_t *rg__dump_records(const rg__agent *a, const rg__dump_wish *wish)
+json_t *rg__dump_records(const rg__agent *a, const rg__dump_request *request)
 {
     json_t *workers = json_array();
     for (int i = 0; i < a->params->slots; i++)
-        add_of_slot(workers, &a->slot[i], wish);
+        add_of_slot(workers, &a->slot[i], request);
     return json_pack("{s:s,s:o}", "host", a->params->host, "workers", workers);
 }

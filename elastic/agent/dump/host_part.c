@@ -156,20 +156,21 @@ static bool may_look(const rg__agent *a, uint64_t generation)
     return generation == 0 || a->acking <= generation;
 }
 
-rg__host_part *rg__host_part_begin(rg__agent *a, const rg__dump_wish *wish,
+rg__host_part *rg__host_part_begin(rg__agent *a,
+                                   const rg__dump_request *request,
                                    rg__host_part_fn done, void *arg)
 {
     rg__host_part *p = calloc(1, sizeof *p);
     if (p == NULL)
         return NULL;
     *p = (rg__host_part){.a = a, .out = -1, .done = done, .arg = arg};
-    p->document = rg__dump_records(a, wish);
+    p->document = rg__dump_records(a, request);
     p->patience = rg__timer_create(a->loop, finish, p);
     if (p->document == NULL || p->patience == NULL) {
         rg__host_part_drop(p);
         return NULL;
     }
-    if (wish->wants_stacks == 0 || !may_look(a, wish->generation) ||
+    if (request->wants_stacks == 0 || !may_look(a, request->generation) ||
         !begin_stacks(p))
         rg__timer_set(p->patience, 0);
     return p;

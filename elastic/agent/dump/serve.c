@@ -96,7 +96,7 @@ bool rg__gather_answer(rg__agent *a, rg__connection *c, json_t *document)
 
 bool rg__dump_serve(rg__agent *a, rg__connection *c, const void *body, size_t n)
 {
-    const rg__dump_wish *m = body;
+    const rg__dump_request *m = body;
     if (n != sizeof *m)
         return false;
     serving *s = calloc(1, sizeof *s);

@@ -527,8 +527,7 @@ static void tell_decision(rg__agent *a, const rg__proposal *p,
                      .is_expected = is_expected,
                      .generation = p->generation,
                      .resume = line->resume,
-                     .source = line->source,
-                     .lineage = line->prev};
+                     .source = line->source};
     for (int i = 0; i < p->size; i++) {
         rg__slot *s = rg__slot_of(a, p->member[i]);
         if (!is_member_built(s, p->generation))
