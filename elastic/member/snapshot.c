@@ -166,38 +166,41 @@ static bool add_saved(rg__snapshot *s, const json_t *j, const rg__kv *kv)
     return is_right;
 }
 
+/* The only record of its kind. */
+#define KEEP(name)                                                             \
+    keep_if(rg__##name##_read(j, &s->name), &s->name, sizeof s->name)
+
 static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
                 const rg__kv *kv)
 {
     switch (key->kind) {
     case RG__KEY_META:
         s->meta.create_revision = kv->create_revision;
-        return keep_if(rg__meta_read(j, &s->meta), &s->meta, sizeof s->meta);
+        return KEEP(meta);
     case RG__KEY_JOB_SPEC: /* agent/workers/job_spec.c reads the rest */
         s->is_static = json_is_true(json_object_get(j, "static"));
         return true;
     case RG__KEY_CUR:
         s->cur.mod_revision = kv->mod_revision;
-        return keep_if(rg__cur_read(j, &s->cur), &s->cur, sizeof s->cur);
+        return KEEP(cur);
     case RG__KEY_BEGUN:
         return add_begun(s, j);
     case RG__KEY_LEADER:
         return add_leader(s, j, kv);
     case RG__KEY_END:
-        return keep_if(rg__end_read(j, &s->end), &s->end, sizeof s->end);
+        return KEEP(end);
     case RG__KEY_STOP:
         return keep_if(rg__end_read(j, &s->stop), &s->stop, sizeof s->stop);
     case RG__KEY_SIZE:
         s->size.mod_revision = kv->mod_revision;
-        return keep_if(rg__size_read(j, &s->size), &s->size, sizeof s->size);
+        return KEEP(size);
     case RG__KEY_CHECKPOINT:
         return add_saved(s, j, kv);
     case RG__KEY_ORDER:
         return add_order(s, j, kv);
     case RG__KEY_MPIRUN:
         s->mpirun.mod_revision = kv->mod_revision;
-        return keep_if(rg__mpirun_read(j, &s->mpirun), &s->mpirun,
-                       sizeof s->mpirun);
+        return KEEP(mpirun);
     case RG__KEY_PROBE:
         s->probe = kv->mod_revision;
         return true;

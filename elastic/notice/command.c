@@ -36,23 +36,14 @@ static void run(const char *command, int out)
     _exit(126);
 }
 
-static void hang_up(rg__source *s, int *fd)
-{
-    if (*fd < 0)
-        return;
-    rg__loop_unwatch(s->all->loop, *fd);
-    close(*fd);
-    *fd = -1;
-}
-
 /* A process stuck in the kernel outlives SIGKILL: the loop does not wait. */
 void rg__command_stop(rg__source *s)
 {
     child *c = s->child;
     if (c == NULL)
         return;
-    hang_up(s, &c->pidfd);
-    hang_up(s, &c->out);
+    rg__loop_close(s->all->loop, &c->pidfd);
+    rg__loop_close(s->all->loop, &c->out);
     if (c->pid > 0)
         kill(-c->pid, SIGKILL); /* not reaped, so the group is its own */
 }

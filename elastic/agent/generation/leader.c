@@ -20,6 +20,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/least.h"
 #include "sdk/base/log.h"
 
 #define LAST_CALL_NS     (20 * RG__MS)
@@ -125,11 +126,6 @@ static uint64_t before(uint64_t generation, uint64_t n)
     return generation > n ? generation - n : 0;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Worlds name the hosts that may hold parts of the resume commit: those since
  * it was made, as far back as decisions are kept. */
 static uint64_t first_holders(const rg__line *line)
@@ -143,9 +139,10 @@ static uint64_t first_holders(const rg__line *line)
 static void collect_garbage(rg__txn_draft *t, const rg__line *line)
 {
     const uint64_t first =
-        least(line->prev, before(line->generation, KEEP_GENERATIONS));
-    rg__job_delete_before(t, RG__KEY_GEN,
-                          first_base(t->a, least(first, first_holders(line))));
+        rg__least(line->prev, before(line->generation, KEEP_GENERATIONS));
+    rg__job_delete_before(
+        t, RG__KEY_GEN,
+        first_base(t->a, rg__least(first, first_holders(line))));
     rg__job_delete_before(t, RG__KEY_REASON, first);
     rg__job_delete_before(t, RG__KEY_FIN, line->generation);
     drop_lines(t);

@@ -155,11 +155,7 @@ static bool is_minded(const rg__peer *one)
 
 static void stop_probing(rg__peer *one)
 {
-    if (one->probe_sock < 0)
-        return;
-    rg__loop_unwatch(one->a->loop, one->probe_sock);
-    close(one->probe_sock);
-    one->probe_sock = -1;
+    rg__loop_close(one->a->loop, &one->probe_sock);
 }
 
 static last_seen *find_dropped(rg__beats *b, uint64_t id)
@@ -760,9 +756,9 @@ static bool is_news(const rg__agent *a, const rg__beat *beat)
             cur->phase == RG__GEN_PROPOSED);
 }
 
-static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
+static void note_heard(rg__peer *from, const rg__beat *beat, uint64_t now)
 {
-    const uint64_t now = rg__now_ns();
+    rg__agent *a = from->a;
     from->counter = beat->counter;
     from->asks_ns = beat->budget_ms * RG__MS;
     if (from->id == a->view.leader)
@@ -774,26 +770,44 @@ static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
         from->etcd_lost_ns = 0;
     else if (from->etcd_lost_ns == 0)
         from->etcd_lost_ns = now;
+}
+
+static void on_plain_beat(rg__peer *from, const rg__beat *beat, uint64_t now)
+{
+    rg__agent *a = from->a;
+    note_delay(a, from, beat, now);
+    note_accusing(from, beat);
+    if (beat->is_decided && beat->generation > from->begun)
+        from->begun = beat->generation;
+    if (is_news(a, beat) && a->mirror != NULL)
+        rg__mirror_expect(a->mirror);
+}
+
+/* It answers a probe. */
+static void on_here(rg__peer *from, const rg__beat *beat, uint64_t now)
+{
+    from->answered_ns = now;
+    if (beat->text_bytes > 0)
+        from->hole_ns = 0;
+    if (is_namesake(from))
+        judge_name_conflict(from->a, true);
+    rg__suspect_heard(from);
+    if (!from->is_accused)
+        stop_probing(from);
+}
+
+static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
+{
+    const uint64_t now = rg__now_ns();
+    note_heard(from, beat, now);
     switch (beat->type) {
     case RG__BEAT:
-        note_delay(a, from, beat, now);
-        note_accusing(from, beat);
-        if (beat->is_decided && beat->generation > from->begun)
-            from->begun = beat->generation;
-        if (is_news(a, beat) && a->mirror != NULL)
-            rg__mirror_expect(a->mirror);
+        on_plain_beat(from, beat, now);
         break;
     case RG__BEAT_PROBE: /* answered already */
         break;
     case RG__BEAT_HERE:
-        from->answered_ns = now;
-        if (beat->text_bytes > 0)
-            from->hole_ns = 0;
-        if (a->beats->namesake_ns != 0 && from->id == a->beats->namesake)
-            judge_name_conflict(a, true);
-        rg__suspect_heard(from);
-        if (!from->is_accused)
-            stop_probing(from);
+        on_here(from, beat, now);
         break;
     case RG__BEAT_ABORTED:
         on_aborted(a, from, beat->generation);
@@ -890,9 +904,34 @@ static bool accuses_any(const rg__beats *b)
     return b->self.is_accused;
 }
 
+static bool is_silent(const rg__peer *one, uint64_t now)
+{
+    return one->is_expected &&
+           now - one->heard_ns > rg__budget_ns(one->a->params) / 2;
+}
+
+/* Probe it, ask it once, or neither. */
+static void look_at_peer(rg__peer *one, uint64_t now)
+{
+    rg__agent *a = one->a;
+    const bool is_just_asked =
+        is_in_round(one) && now - one->asked_ns < period_ns(a);
+    if (one->stuck_ns != 0 &&
+        now - one->stuck_ns > rg__patience_ns(a->params)) {
+        one->stuck_ns = one->hole_ns = 0;
+        rg__wait_end(a, RG__WAIT_BYTES, one->id);
+    }
+    if (one->stuck_ns != 0 || one->is_accused || is_silent(one, now) ||
+        (is_in_round(one) && !is_just_asked) || is_namesake(one))
+        probe(one);
+    else if (is_just_asked)
+        ask(one);
+    else
+        stop_probing(one);
+}
+
 static void beat_now(rg__agent *a, uint64_t now)
 {
-    const uint64_t budget = rg__budget_ns(a->params), period = period_ns(a);
     rg__beats *b = a->beats;
     bool is_any_silent = false;
     int kept = 0;
@@ -909,23 +948,8 @@ static void beat_now(rg__agent *a, uint64_t now)
             one->sent_ns = now;
             send_beat(a, b->sock, one, &beat);
         }
-        const bool is_just_asked =
-            is_in_round(one) && now - one->asked_ns < period;
-        const bool is_silent =
-            one->is_expected && now - one->heard_ns > budget / 2;
-        is_any_silent |= is_silent;
-        if (one->stuck_ns != 0 &&
-            now - one->stuck_ns > rg__patience_ns(a->params)) {
-            one->stuck_ns = one->hole_ns = 0;
-            rg__wait_end(a, RG__WAIT_BYTES, one->id);
-        }
-        if (one->stuck_ns != 0 || one->is_accused || is_silent ||
-            (is_in_round(one) && !is_just_asked) || is_namesake(one))
-            probe(one);
-        else if (is_just_asked)
-            ask(one);
-        else
-            stop_probing(one);
+        is_any_silent |= is_silent(one, now);
+        look_at_peer(one, now);
         one->is_minded = is_minded(one);
         if (one->is_minded)
             b->minded[kept++] = one;
@@ -1067,10 +1091,7 @@ void rg__beat_close(rg__agent *a)
     rg__suspect_forget(&b->self);
     free(b->self.delays);
     rg__timer_destroy(b->timer);
-    if (b->sock >= 0) {
-        rg__loop_unwatch(a->loop, b->sock);
-        close(b->sock);
-    }
+    rg__loop_close(a->loop, &b->sock);
     free(b->peer);
     free(b->minded);
     free(b->id);

@@ -85,11 +85,7 @@ static uint32_t port_under_way(const dial *d)
 static void close_dial(dial *d)
 {
     rg__timer_stop(d->timer);
-    if (d->sock < 0)
-        return;
-    rg__loop_unwatch(d->a->loop, d->sock);
-    close(d->sock);
-    d->sock = -1;
+    rg__loop_close(d->a->loop, &d->sock);
 }
 
 static void end_dial(dial *d, const char *cause)
@@ -116,11 +112,7 @@ static void on_answer(dial *d, int cause)
         end_dial(d, strerror(cause));
         return;
     }
-    if (d->sock >= 0) {
-        rg__loop_unwatch(d->a->loop, d->sock);
-        close(d->sock);
-        d->sock = -1;
-    }
+    rg__loop_close(d->a->loop, &d->sock);
     d->next++;
     dial_on(d);
 }

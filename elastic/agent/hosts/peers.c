@@ -101,8 +101,7 @@ void rg__connection_close(rg__connection *c)
     if (c->is_closed)
         return;
     c->is_closed = true;
-    rg__loop_unwatch(c->a->loop, c->sock);
-    close(c->sock);
+    rg__loop_close(c->a->loop, &c->sock);
     if (!c->is_busy)
         free_connection(c);
 }
@@ -515,9 +514,5 @@ void rg__peers_close(rg__agent *a)
 {
     while (a->connections != NULL)
         end_connection(a->connections, "this agent ends");
-    if (a->sockets.peer_listener < 0)
-        return;
-    rg__loop_unwatch(a->loop, a->sockets.peer_listener);
-    close(a->sockets.peer_listener);
-    a->sockets.peer_listener = -1;
+    rg__loop_close(a->loop, &a->sockets.peer_listener);
 }

@@ -7,6 +7,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/mpi/lost.h"
 #include "sdk/transport/mpi/peer_watch.h"
 
@@ -238,14 +239,9 @@ static uint64_t digest_of(const rg__checked *k, uint64_t op)
     return k->digests[op % k->room];
 }
 
-static uint64_t least_of(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void say_passed(const rg__checked *k, word *routine)
 {
-    routine->least = k->c->rank == 0 ? k->op : least_of(k->op, k->least);
+    routine->least = k->c->rank == 0 ? k->op : rg__least(k->op, k->least);
     routine->passed = k->passed;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sdk/base/copy.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/mpi/mpi_comm.h"
 
 #define CHUNK      ((uint64_t)1 << 27) /* elements of one call or message */
@@ -12,11 +13,6 @@
 static MPI_Datatype type_of(const rg__mpi *c)
 {
     return rg__mpi_type(c->coll.type);
-}
-
-static uint64_t at_most(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 static uint64_t bytes_of(const rg__mpi *c, uint64_t elements)
@@ -33,7 +29,7 @@ rg_status rg__mpi_send(rg__mpi *c, int to, const void *data, uint64_t count)
             return RG_ERR_MEMORY;
         st = rg__mpi_status("MPI_Isend",
                             MPI_Isend((const char *)data + bytes_of(c, at),
-                                      (int)at_most(count - at, CHUNK),
+                                      (int)rg__least(count - at, CHUNK),
                                       type_of(c), to, c->tag, c->mpi, request));
     }
     return st;
@@ -48,8 +44,8 @@ rg_status rg__mpi_recv(rg__mpi *c, int from, void *data, uint64_t count)
             return RG_ERR_MEMORY;
         st = rg__mpi_status(
             "MPI_Irecv", MPI_Irecv((char *)data + bytes_of(c, at),
-                                   (int)at_most(count - at, CHUNK), type_of(c),
-                                   from, c->tag, c->mpi, request));
+                                   (int)rg__least(count - at, CHUNK),
+                                   type_of(c), from, c->tag, c->mpi, request));
     }
     return st;
 }
@@ -95,7 +91,7 @@ static rg_status post_receives(rg__mpi *c)
         const uint64_t piece = piece_of(c, p);
         for (uint64_t at = 0; at < p.count && st == RG_OK; at += piece)
             st = rg__mpi_recv(c, from, recv_at(c, p) + bytes_of(c, at),
-                              at_most(p.count - at, piece));
+                              rg__least(p.count - at, piece));
     }
     return st;
 }
@@ -109,7 +105,7 @@ static rg_status post_sends(rg__mpi *c)
         const uint64_t piece = piece_of(c, p);
         for (uint64_t at = 0; at < p.count && st == RG_OK; at += piece)
             st = rg__mpi_send(c, to, send_at(c, p) + bytes_of(c, at),
-                              at_most(p.count - at, piece));
+                              rg__least(p.count - at, piece));
     }
     return st;
 }
@@ -160,11 +156,11 @@ static rg_status copy_own(rg__mpi *c)
 {
     const rg__elements from = rg__elements_to(c, c->rank),
                        to = rg__elements_from(c, c->rank);
-    const uint64_t count = at_most(from.count, to.count);
+    const uint64_t count = rg__least(from.count, to.count);
     const char *source = send_at(c, from);
     char *target = recv_at(c, to);
     const uint64_t now =
-        at_most(count - c->at, RG__WORK_BYTES / rg_type_size(c->coll.type));
+        rg__least(count - c->at, RG__WORK_BYTES / rg_type_size(c->coll.type));
     const uint64_t at = target > source ? count - c->at - now : c->at;
     if (now > 0 && target != source)
         copy(target + bytes_of(c, at), source + bytes_of(c, at),
@@ -186,7 +182,7 @@ static void copy_aside(rg__mpi *c)
     uint64_t left = RG__WORK_BYTES / rg_type_size(c->coll.type);
     while (c->part < (uint64_t)c->n && left > 0) {
         const rg__elements p = rg__elements_to(c, (int)c->part);
-        const uint64_t now = at_most(p.count - c->at, left);
+        const uint64_t now = rg__least(p.count - c->at, left);
         if (now > 0)
             rg__copy(c->scratch + bytes_of(c, c->done + c->at),
                      send_at(c, p) + bytes_of(c, c->at), bytes_of(c, now));
@@ -239,7 +235,7 @@ static rg_status swap(rg__mpi *c)
     }
     const int partner = partner_of(c);
     const uint64_t now =
-        at_most(count - c->at, SWAP_BYTES / rg_type_size(c->coll.type));
+        rg__least(count - c->at, SWAP_BYTES / rg_type_size(c->coll.type));
     char *data = recv_at(c, rg__elements_from(c, partner)) + bytes_of(c, c->at);
     c->stage = swap;
     c->at += now;
@@ -261,7 +257,7 @@ static rg_status begin_swaps(rg__mpi *c)
 {
     const uint64_t bytes = bytes_of(c, c->coll.count);
     const rg_status st =
-        rg__mpi_scratch(c, at_most(bytes, SWAP_BYTES), own_part(c));
+        rg__mpi_scratch(c, rg__least(bytes, SWAP_BYTES), own_part(c));
     return st == RG_OK ? swap(c) : st;
 }
 
@@ -277,7 +273,7 @@ static rg_status broadcast(rg__mpi *c)
     c->at += c->part;
     if (c->at == c->coll.count)
         return RG_OK;
-    c->part = at_most(c->coll.count - c->at, CHUNK);
+    c->part = rg__least(c->coll.count - c->at, CHUNK);
     return rg__mpi_posted("MPI_Ibcast",
                           MPI_Ibcast((char *)c->coll.recv + bytes_of(c, c->at),
                                      (int)c->part, type_of(c), c->coll.root,

@@ -21,6 +21,7 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/mpi/mpi_comm.h"
 
 #define IN_PAIRS    256                 /* bytes */
@@ -34,20 +35,9 @@
 #define REQUESTS    4096 /* so many are waited for before more are posted */
 #define CHUNK       ((uint64_t)1 << 27) /* elements of one call */
 
-static uint64_t at_most(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t bytes_of(const rg__mpi *c, uint64_t elements)
 {
     return (size_t)elements * rg_type_size(c->coll.type);
-}
-
-static bool is_scatter(const rg__mpi *c)
-{
-    return c->coll.kind == RG__REDUCE_SCATTER ||
-           c->coll.kind == RG__REDUCE_SCATTERV;
 }
 
 static bool has_result(const rg__mpi *c)
@@ -94,7 +84,7 @@ static rg_status finish(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const uint64_t now =
-        at_most(o->count - c->at, RG__WORK_BYTES / rg_type_size(o->type));
+        rg__least(o->count - c->at, RG__WORK_BYTES / rg_type_size(o->type));
     rg__finish(o, (char *)o->recv + bytes_of(c, c->at), (size_t)now, c->n);
     c->at += now;
     return c->at == o->count ? RG_OK : RG_IN_PROGRESS;
@@ -165,7 +155,7 @@ static rg_status set_aside(rg__mpi *c)
     const uint64_t piece = rg__mpi_are_multiple()
                                ? RG__WORK_BYTES / rg_type_size(c->coll.type)
                                : c->part; /* the caller may stay away */
-    const uint64_t now = at_most(c->part - c->done, piece);
+    const uint64_t now = rg__least(c->part - c->done, piece);
     rg__copy(c->scratch + bytes_of(c, c->done),
              send + bytes_of(c, c->at + c->done), bytes_of(c, now));
     c->done += now;
@@ -199,7 +189,7 @@ static rg_status whole(rg__mpi *c)
 {
     c->at += c->part;
     if (c->at < c->coll.count) {
-        c->part = at_most(c->coll.count - c->at, CHUNK);
+        c->part = rg__least(c->coll.count - c->at, CHUNK);
         return post_whole(c);
     }
     if (!has_result(c) || !rg__is_finished_by(&c->coll) || c->coll.count == 0)
@@ -234,19 +224,20 @@ static slice scattered(const rg__mpi *c, const rg__round *round, int r)
     }
     if (round->at >= count)
         return (slice){first, 0};
-    return (slice){first + round->at, at_most(count - round->at, round->count)};
+    return (slice){first + round->at,
+                   rg__least(count - round->at, round->count)};
 }
 
 static slice slice_of(const rg__mpi *c, const rg__round *round, int r)
 {
     if (c->is_together)
         return (slice){0, c->coll.count};
-    if (is_scatter(c))
+    if (rg__kind_scatters(c->coll.kind))
         return scattered(c, round, r);
     const uint64_t n = (uint64_t)c->n, count = round->count;
     const uint64_t each = (count + n - 1) / n;
-    const uint64_t begin = at_most((uint64_t)r * each, count);
-    return (slice){round->at + begin, at_most(begin + each, count) - begin};
+    const uint64_t begin = rg__least((uint64_t)r * each, count);
+    return (slice){round->at + begin, rg__least(begin + each, count) - begin};
 }
 
 static uint64_t stride(const rg__mpi *c, const rg__round *round)
@@ -265,7 +256,7 @@ static char *received_from(const rg__mpi *c, const rg__round *round, int r)
 static char *my_result(const rg__mpi *c, const rg__round *round)
 {
     const slice mine = slice_of(c, round, c->rank);
-    if (is_scatter(c))
+    if (rg__kind_scatters(c->coll.kind))
         return (char *)c->coll.recv + bytes_of(c, round->at);
     if (has_result(c))
         return (char *)c->coll.recv + bytes_of(c, mine.at);
@@ -301,7 +292,7 @@ static rg_status post_round(rg__mpi *c, rg__round *round)
 {
     rg_status st = RG_OK;
     round->at = c->at;
-    round->count = at_most(length(c) - c->at, c->round_count);
+    round->count = rg__least(length(c) - c->at, c->round_count);
     c->at += round->count;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int from = (c->rank + c->n - i) % c->n;
@@ -345,7 +336,7 @@ static rg_status end_round(rg__mpi *c)
 {
     rg__round *round = this_round(c);
     rg_status st = RG_OK;
-    if (!is_scatter(c) && !c->is_together)
+    if (!rg__kind_scatters(c->coll.kind) && !c->is_together)
         st = exchange_results(c, round);
     if (st != RG_OK)
         return st;
@@ -392,11 +383,11 @@ static rg_status compute(rg__mpi *c)
     const rg__round *round = this_round(c);
     const uint64_t count = slice_of(c, round, c->rank).count;
     const uint64_t stop =
-        at_most(count, c->done + RG__WORK_BYTES / rg_type_size(c->coll.type));
+        rg__least(count, c->done + RG__WORK_BYTES / rg_type_size(c->coll.type));
     const uint64_t most = RG__REDUCE_BLOCK / rg_type_size(c->coll.type);
     const bool is_early = is_written_early(c, round);
     while (c->done < stop) {
-        const size_t now = (size_t)at_most(stop - c->done, most);
+        const size_t now = (size_t)rg__least(stop - c->done, most);
         char *to = my_result(c, round) + bytes_of(c, c->done);
         combine(c, round, c->done, now, is_early ? block : to);
         if (is_early)
@@ -406,7 +397,8 @@ static rg_status compute(rg__mpi *c)
     if (c->done < count)
         return RG_IN_PROGRESS;
     /* in place, results go where slices lie that are sent */
-    const bool is_sent_from = c->coll.send == c->coll.recv && !is_scatter(c);
+    const bool is_sent_from =
+        c->coll.send == c->coll.recv && !rg__kind_scatters(c->coll.kind);
     return is_sent_from ? rg__mpi_then(c, end_round, round->sent)
                         : end_round(c);
 }
@@ -416,16 +408,18 @@ static rg_status begin_rounds(rg__mpi *c)
     const uint64_t n = (uint64_t)c->n, all = length(c);
     const uint64_t bytes = n > 4 ? n * PIECE_BYTES : 4 * PIECE_BYTES;
     c->round_count = bytes / rg_type_size(c->coll.type);
-    if (is_scatter(c))
+    if (rg__kind_scatters(c->coll.kind))
         c->round_count = c->round_count / n + 1;
     if (c->is_together)
         c->round_count = all;
     if (all == 0)
         return RG_OK;
-    const uint64_t count = at_most(all, c->round_count);
-    const uint64_t each =
-        is_scatter(c) || c->is_together ? count : (count + n - 1) / n;
-    const uint64_t parts = is_scatter(c) || has_result(c) ? n - 1 : n;
+    const uint64_t count = rg__least(all, c->round_count);
+    const uint64_t each = rg__kind_scatters(c->coll.kind) || c->is_together
+                              ? count
+                              : (count + n - 1) / n;
+    const uint64_t parts =
+        rg__kind_scatters(c->coll.kind) || has_result(c) ? n - 1 : n;
     const uint64_t room = parts * rg__mpi_stride(bytes_of(c, each));
     const uint64_t mine = c->is_together ? 0 : each * (uint64_t)c->rank;
     rg_status st =
@@ -473,11 +467,11 @@ static rg_status add_up(rg__mpi *c)
     const void *src[RG__SOURCES_MAX];
     const rg__coll *o = &c->coll;
     const uint64_t stop =
-        at_most(o->count, c->at + RG__WORK_BYTES / rg_type_size(o->type));
+        rg__least(o->count, c->at + RG__WORK_BYTES / rg_type_size(o->type));
     const uint64_t most = RG__REDUCE_BLOCK / rg_type_size(o->type);
     const bool is_early = c->rank > 1 && o->send == o->recv;
     while (c->at < stop) {
-        const size_t now = (size_t)at_most(stop - c->at, most);
+        const size_t now = (size_t)rg__least(stop - c->at, most);
         const size_t at = bytes_of(c, c->at);
         char *to = (char *)o->recv + at;
         for (int r = 0; r < c->n; r++)
@@ -626,7 +620,8 @@ static bool goes_by_mpi(const rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const bool is_ours = c->n <= RG__SOURCES_MAX && depends_on_order(o);
-    return !is_scatter(c) && mpi_has(o) && !is_ours && mpi_compares(o);
+    return !rg__kind_scatters(c->coll.kind) && mpi_has(o) && !is_ours &&
+           mpi_compares(o);
 }
 
 static rg_status choose(rg__mpi *c)

@@ -4,6 +4,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/least.h"
 #include "sdk/transport/mpi/mpi_comm.h"
 
 /* Fractions of the time that an operation has waited. */
@@ -138,11 +139,6 @@ rg_status rg__mpi_scratch(rg__mpi *c, uint64_t bytes, const void *like)
 
 /* ----------------------------------------------------------------- waiting */
 
-static uint64_t at_most(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 void rg__mpi_note_no_wait(rg__mpi *c)
 {
     if (c->since_ns != 0)
@@ -156,7 +152,7 @@ void rg__mpi_note_no_wait(rg__mpi *c)
  * only after a part of that time, in favour of those that have just started. */
 static uint64_t part_of_wait(const rg__mpi *c, uint64_t part)
 {
-    return at_most((c->looked_ns - c->since_ns) / part, RG__MPI_SLEEP_NS);
+    return rg__least((c->looked_ns - c->since_ns) / part, RG__MPI_SLEEP_NS);
 }
 
 bool rg__mpi_backs_off(const rg__mpi *c)
