@@ -59,8 +59,8 @@ static void take_record(fuzz_input *in)
     static rg__page page;
     const uint8_t lanes = fuzz_byte(in), notes = fuzz_byte(in);
     const bool is_honest = (fuzz_byte(in) & 1) != 0;
-    const rg__dump_wish operations = {0}, times = {.only_times = 1},
-                        before = {.generation = 1};
+    const rg__dump_request operations = {0}, times = {.only_times = 1},
+                           before = {.generation = 1};
     if (in->left == 0)
         return;
     for (int i = 0; i < 2; i++)
