@@ -122,7 +122,7 @@ static rg_status post_messages(rg__mpi *c)
 static rg_status receive_as_told(rg__mpi *c)
 {
     c->stage = end;
-    c->needed = 0;
+    c->needed = RG__ALL;
     rg_status st = rg__uneven_collected(c);
     if (st == RG_OK)
         st = post_receives(c);

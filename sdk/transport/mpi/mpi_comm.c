@@ -385,7 +385,7 @@ static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
         return refuse_join(c);
     c->ops++;
     c->at = c->part = 0;
-    c->needed = 0;
+    c->needed = RG__ALL;
     c->is_packed = false;
     rg__mpi_note_start();
     note_mine(c);

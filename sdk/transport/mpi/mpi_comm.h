@@ -7,6 +7,8 @@
 #ifndef RG_MPI_MPI_COMM_H
 #define RG_MPI_MPI_COMM_H
 
+#include <limits.h>
+
 #include "sdk/transport/mpi/mpi_lanes.h"
 #include "sdk/base/clock.h"
 #include "sdk/transport/descriptor.h"
@@ -18,6 +20,7 @@
 #define RG__MPI_SMALL ((uint64_t)1 << 20) /* bytes that a root sends in all */
 
 #define SMALL_SCRATCH 256
+#define RG__ALL       INT_MAX /* requests */
 
 typedef struct rg__mpi rg__mpi;
 typedef struct rg__checked rg__checked; /* check.c */
@@ -71,7 +74,7 @@ struct rg__mpi {
     MPI_Request *request;   /* owned, as what follows */
     int requests, room;     /* how many are posted, and how many fit */
     int completed;          /* how many of the posted ones are complete */
-    int needed;             /* how many the next stage needs; 0: all */
+    int needed;             /* how many the next stage needs, or RG__ALL */
     uint32_t looks;         /* polls without success */
     uint64_t since_ns;      /* since when; 0: there were only few */
     uint64_t looked_ns;     /* the last poll */
@@ -104,7 +107,7 @@ MPI_Request *rg__mpi_request(rg__mpi *c);
 /* Operations posted from here on may go on during the next stage. */
 void rg__mpi_need_so_far(rg__mpi *c);
 /* Go on with that stage when so many of those posted are complete, at once if
- * they are by now; 0: all. */
+ * they are by now. */
 rg_status rg__mpi_then(rg__mpi *c, rg__stage_fn stage, int needed);
 /* Give the operation memory until its end. like: what is copied to or from its
  * beginning; align parts of it as rg__mpi_stride does. */

@@ -204,6 +204,10 @@ static rg_status whole(rg__mpi *c)
  * another that still computes. All members post in the same order:
  *
  *   slices 0, slices 1, results 0, slices 2, results 1, ...
+ *
+ * Results of a round are sent as soon as they are computed, and received when
+ * the next round's slices have come: in place, slices that are sent lie where
+ * they go, and these are sent by then.
  */
 
 /* Rank r's slice of a round, in elements: its begin in all data, its length. */
@@ -310,16 +314,23 @@ static rg_status post_round(rg__mpi *c, rg__round *round)
     return st;
 }
 
-static rg_status exchange_results(rg__mpi *c, const rg__round *round)
+/* In place, slices that are sent lie where these come: all of them are sent. */
+static rg_status receive_results(rg__mpi *c, const rg__round *round)
 {
-    const rg__coll *o = &c->coll;
     rg_status st = RG_OK;
     for (int i = 1; i < c->n && st == RG_OK && has_result(c); i++) {
         const int from = (c->rank + c->n - i) % c->n;
         const slice s = slice_of(c, round, from);
-        st =
-            rg__mpi_recv(c, from, (char *)o->recv + bytes_of(c, s.at), s.count);
+        st = rg__mpi_recv(c, from, (char *)c->coll.recv + bytes_of(c, s.at),
+                          s.count);
     }
+    return st;
+}
+
+static rg_status send_results(rg__mpi *c, const rg__round *round)
+{
+    const rg__coll *o = &c->coll;
+    rg_status st = RG_OK;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int to = (c->rank + i) % c->n;
         if (o->kind == RG__ALLREDUCE || to == o->root)
@@ -331,24 +342,60 @@ static rg_status exchange_results(rg__mpi *c, const rg__round *round)
 
 static rg_status compute(rg__mpi *c);
 
-/* part: rounds that are computed. A long list of requests is emptied first. */
+static bool has_results_to_pass(const rg__mpi *c)
+{
+    return !rg__kind_scatters(c->coll.kind) && !c->is_together;
+}
+
+/* part: rounds that are computed. */
+static rg__round *last_round(rg__mpi *c)
+{
+    return &c->round[(c->part + 1) % 2];
+}
+
+static rg_status end_last_round(rg__mpi *c)
+{
+    const rg_status st =
+        has_results_to_pass(c) ? receive_results(c, last_round(c)) : RG_OK;
+    return st == RG_OK ? rg__mpi_then(c, end_rounds, RG__ALL) : st;
+}
+
+static rg_status after_emptying(rg__mpi *c)
+{
+    for (int i = 0; i < 2; i++)
+        c->round[i].heard = c->round[i].sent = 0;
+    return compute(c);
+}
+
+/* The slices of this round have come, so those of the one before are sent. A
+ * long list of requests is emptied. */
+static rg_status go_on(rg__mpi *c)
+{
+    rg_status st =
+        has_results_to_pass(c) ? receive_results(c, last_round(c)) : RG_OK;
+    if (st == RG_OK && c->at < length(c))
+        st = post_round(c, last_round(c));
+    if (st != RG_OK)
+        return st;
+    return c->requests > REQUESTS ? rg__mpi_then(c, after_emptying, RG__ALL)
+                                  : compute(c);
+}
+
 static rg_status end_round(rg__mpi *c)
 {
-    rg__round *round = this_round(c);
-    rg_status st = RG_OK;
-    if (!rg__kind_scatters(c->coll.kind) && !c->is_together)
-        st = exchange_results(c, round);
+    const rg__round *round = this_round(c);
+    const bool is_last = round->at + round->count == length(c);
+    const rg_status st =
+        has_results_to_pass(c) ? send_results(c, round) : RG_OK;
     if (st != RG_OK)
         return st;
     c->part++;
     c->done = 0;
-    if (round->at + round->count == length(c))
-        return rg__mpi_then(c, end_rounds, 0);
-    if (c->at < length(c))
-        st = post_round(c, round);
-    c->stage = compute;
-    c->needed = c->requests > REQUESTS ? 0 : this_round(c)->heard;
-    return st == RG_OK ? RG_IN_PROGRESS : st;
+    if (is_last)
+        return rg__mpi_then(c, end_last_round, round->sent);
+    c->needed = this_round(c)->heard;
+    c->stage = go_on;
+    return RG_IN_PROGRESS;
 }
 
 /* Compute elements [at, at + count) of my slice over all members, in rank
@@ -394,13 +441,10 @@ static rg_status compute(rg__mpi *c)
             rg__copy(to, block, bytes_of(c, now));
         c->done += now;
     }
-    if (c->done < count)
-        return RG_IN_PROGRESS;
-    /* in place, results go where slices lie that are sent */
-    const bool is_sent_from =
-        c->coll.send == c->coll.recv && !rg__kind_scatters(c->coll.kind);
-    return is_sent_from ? rg__mpi_then(c, end_round, round->sent)
-                        : end_round(c);
+    if (c->done == count)
+        return end_round(c);
+    c->stage = compute;
+    return RG_IN_PROGRESS;
 }
 
 static rg_status begin_rounds(rg__mpi *c)
@@ -654,7 +698,7 @@ static rg_status take_answers(rg__mpi *c)
     c->is_attended = true;
     for (int r = 0; r < c->n; r++)
         c->is_attended &= r == c->rank || c->collected[r] != 0;
-    c->needed = 0;
+    c->needed = RG__ALL;
     return choose(c);
 }
 
@@ -675,7 +719,7 @@ static rg_status ask(rg__mpi *c)
     c->stage = take_answers;
     if (stays)
         return RG_IN_PROGRESS;
-    c->needed = 0;
+    c->needed = RG__ALL;
     return choose(c);
 }
 

@@ -184,7 +184,7 @@ static void note_vain_look(rg__mpi *c)
  * failure of several at once to the handler of MPI_COMM_WORLD. */
 rg_status rg__mpi_await(rg__mpi *c)
 {
-    const bool needs_all = c->needed == 0 || c->needed > c->requests;
+    const bool needs_all = c->needed > c->requests;
     const int needed = needs_all ? c->requests : c->needed;
     while (c->completed < needed) {
         int is_done = 0;
