@@ -29,7 +29,8 @@ with open(SOURCE + "/examples/README.md", encoding="utf-8") as page:
 if {program for _, program in commands} != {"elastic_cuda", "gpt_cuda"}:
     fail(f"README.md compiles {commands}")
 with tempfile.TemporaryDirectory(prefix="rg-nvcc-") as top:
-    folder = shutil.copytree(SOURCE + "/examples", top + "/examples")
+    folder = shutil.copytree(SOURCE + "/examples", top + "/examples",
+                             ignore=shutil.ignore_patterns("__pycache__"))
     with open(top + "/regroup.pc", "w", encoding="utf-8") as package:
         package.write(PACKAGE)
     env = dict(os.environ, PKG_CONFIG_PATH=top,

@@ -62,7 +62,8 @@ def venv(folder):
 def follow_readme(folder):
     """As a user does in a tree after ci/build release; the tree."""
     shutil.copytree(os.path.join(SOURCE, "sdk/python"),
-                    os.path.join(folder, "sdk/python"))
+                    os.path.join(folder, "sdk/python"),
+                    ignore=shutil.ignore_patterns("__pycache__"))
     os.makedirs(os.path.join(folder, "build"))
     os.symlink(BUILD, os.path.join(folder, "build/release"))
     with open(os.path.join(SOURCE, "sdk/python/README.md"),
