@@ -1,8 +1,10 @@
 """`--metrics 0`: /metrics follows the grammar of Prometheus' text format, and
-agrees with the status; counters only rise. Without --metrics it is off.
+agrees with the status; counters only rise. Without --metrics it is off. The
+status shows the zone of an address.
 
 Covers: metrics.c scrape.c"""
 
+import ipaddress
 import re
 import time
 import urllib.request
@@ -73,7 +75,31 @@ def get(job):
             for k, v in samples.items()}
 
 
+def link_local():
+    """An address of this machine with its zone; None: it has none that is in
+    use already."""
+    with open("/proc/net/if_inet6", encoding="ascii") as file:
+        for line in file:
+            address, _, _, scope, flags, interface = line.split()
+            if scope == "20" and int(flags, 16) & 0x48 == 0:
+                return f"{ipaddress.IPv6Address(int(address, 16))}%{interface}"
+    return None
+
+
+def shows_the_zone():
+    at = link_local()
+    if at is None:
+        print("there is no link-local address here: zones are not looked at")
+        return
+    with Job(["-n", "1", "--metrics", f"[{at}]:0"],
+             trainer("--steps", "100000")) as job:
+        job.wait_step(1)
+        claim(job.status()["metrics"].startswith(f"[{at}]:"),
+              job.status()["metrics"])
+
+
 def test():
+    shows_the_zone()
     with directory() as path, \
             Job(["--min", "1", "--max", "3", "--metrics", "0",
                  "--checkpoint-dir", path, "--checkpoint-every", "10"],
