@@ -13,6 +13,8 @@
  *           it before the real agent does
  *   judge   it falls silent for good; the real agent accuses it first, and
  *           deposes it
+ *   etcd    a worker of another host dies with etcd's leader: watches end, and
+ *           no request is answered for a while
  *   join    the real agent comes to a job of as many hosts
  *
  * Messages and bytes of each change must not grow faster with the number of
@@ -39,6 +41,7 @@
 #define BATCH      100 /* datagrams that a socket has room for */
 #define TEN        10
 #define MISSED_NS  UINT64_C(600000000) /* a beat comes, and the next */
+#define ELECTS_NS  UINT64_C(800000000) /* until etcd has another leader */
 #define PORT_OTHER 9                   /* of all others: no datagram goes out */
 
 typedef struct counts {
@@ -404,9 +407,9 @@ static counts form_world(void)
     return c;
 }
 
-enum { START, ONE, SOME, LEADER, LAST, JUDGE, JOIN, KINDS };
-static const char *const kind_names[] = {"start", "one",   "ten", "leader",
-                                         "last",  "judge", "join"};
+enum { START, ONE, SOME, ETCD, LEADER, LAST, JUDGE, JOIN, KINDS };
+static const char *const kind_names[] = {"start",  "one",  "ten",   "etcd",
+                                         "leader", "last", "judge", "join"};
 static counts counted[KINDS];
 
 static counts lose(int first, int n, uint64_t generation)
@@ -416,6 +419,37 @@ static counts lose(int first, int n, uint64_t generation)
     sim_serve(loop);
     for (int host = first; host < first + n; host++)
         die(host, generation, false);
+    follow(generation + 1);
+    return end_count();
+}
+
+static uint64_t generation_now(void)
+{
+    uint64_t g = 0;
+    FUZZ_CLAIM(sscanf(strstr(sim_etcd_get(PREFIX "all/cur"), "\"g\":") + 4,
+                      "%" SCNu64, &g) == 1);
+    return g;
+}
+
+static void break_all(sim_kind kind)
+{
+    for (sim_request *r; (r = sim_request_first(kind)) != NULL;)
+        sim_break(r, "no leader");
+}
+
+static counts lose_with_etcds_leader(int host, uint64_t generation)
+{
+    begin_count();
+    const uint64_t since = rg__now_ns();
+    say(host, (rg__beat){.type = RG__BEAT_ABORTED, .generation = generation});
+    while (rg__now_ns() - since < ELECTS_NS) {
+        sim_serve(loop);
+        break_all(SIM_STREAM);
+        break_all(SIM_UNARY);
+        sim_fire(loop);
+    }
+    FUZZ_CLAIM(generation_now() == generation);
+    die(host, generation, false);
     follow(generation + 1);
     return end_count();
 }
@@ -520,14 +554,6 @@ static counts lose_silent_leader(int host, uint64_t generation)
     return end_count();
 }
 
-static uint64_t generation_now(void)
-{
-    uint64_t g = 0;
-    FUZZ_CLAIM(sscanf(strstr(sim_etcd_get(PREFIX "all/cur"), "\"g\":") + 4,
-                      "%" SCNu64, &g) == 1);
-    return g;
-}
-
 static void end_job(void)
 {
     sim_etcd_put(PREFIX "all/end", "{\"code\":3,\"why\":\"the end\"}");
@@ -570,9 +596,10 @@ static void change(rg__loop *made)
     counted[START] = form_world();
     counted[ONE] = lose(2, 1, generation_now());
     counted[SOME] = lose(3, TEN, generation_now());
-    counted[LEADER] = lose_leader(3 + TEN, generation_now());
-    counted[LAST] = miss_leader(4 + TEN);
-    counted[JUDGE] = lose_silent_leader(4 + TEN, generation_now());
+    counted[ETCD] = lose_with_etcds_leader(3 + TEN, generation_now());
+    counted[LEADER] = lose_leader(4 + TEN, generation_now());
+    counted[LAST] = miss_leader(5 + TEN);
+    counted[JUDGE] = lose_silent_leader(5 + TEN, generation_now());
     end_job();
 }
 
@@ -673,10 +700,10 @@ static void print(void)
 /* What docs/scale.md says: of a change with `few` hosts and with many. */
 static void compare(const counts *few, const counts *many, int k)
 {
-    static const uint64_t requests[] = {4, 1, 1, 3, 4, 18, 8};
-    static const double sent[] = {1, 2, 2, 1, 1.2, 3, 0};
+    static const uint64_t requests[] = {4, 1, 1, 3, 3, 4, 18, 8};
+    static const double sent[] = {1, 2, 2, 5, 1, 1.2, 3, 0};
     /* A leader's first list of all records, an accuser's of accusations. */
-    static const uint64_t read[] = {0, 0, 0, 700, 0, 1600, 0};
+    static const uint64_t read[] = {0, 0, 0, 0, 700, 0, 1600, 0};
     /* The first world names each host, and each host accuses. */
     const bool grows = k == START || k == LAST || k == JUDGE;
     const uint64_t more = (uint64_t)hosts;
