@@ -27,6 +27,7 @@ import time
 from bench_stamps import (HERE, PARTS, WAIT_S, WORKER, Stamps, bytes_of,
                           floor_ms, percentile)
 
+SLOWEST = 5
 KILLS_PER_WORKER = 3  # in one job: a slot that fails often starts ever later
 
 
@@ -142,6 +143,13 @@ def parts_of(kills):
             for name, begin, end in PARTS} if whole else {}
 
 
+def slowest_of(kills):
+    """The parts of those that took longest."""
+    kills = sorted(kills, key=lambda k: k["struck_ns"] - k["stepped_ns"])
+    return [{"ms": (kill["stepped_ns"] - kill["struck_ns"]) / 1e6,
+             **parts_of([kill])} for kill in kills[:SLOWEST]]
+
+
 def kill_some(flags, workers, state_bytes, rng, most):
     """The kills of one job."""
     kills = []
@@ -171,7 +179,7 @@ def measure(flags, workers, state_bytes):
             "max_ms": max(ms), "parts_ms": parts_of(kills),
             "floor_ms": floor_ms(workers - 1, 1, state_bytes),
             "steps_lost": sum(kill["steps_lost"] or 0 for kill in kills),
-            "ms": ms}
+            "slowest": slowest_of(kills), "ms": ms}
 
 
 def print_row(row):

@@ -17,6 +17,10 @@ def test():
           f"percentiles out of order: {row}")
     claim(row["parts_ms"] and min(row["parts_ms"].values()) >= 0,
           f"parts are missing or negative: {row}")
+    slow = row["slowest"][0]
+    claim(slow["ms"] == row["max_ms"] and abs(
+        slow["ms"] - sum(v for k, v in slow.items() if k != "ms")) < 0.01,
+          f"the parts of the slowest kill are not its time: {row}")
     claim(0 < row["floor_ms"] < row["max_ms"], f"no floor: {row}")
 
 
