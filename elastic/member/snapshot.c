@@ -169,6 +169,8 @@ static bool add_saved(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 /* The only record of its kind. */
 #define KEEP(name)                                                             \
     keep_if(rg__##name##_read(j, &s->name), &s->name, sizeof s->name)
+#define KEEP_REVISION(name)                                                    \
+    (s->name.mod_revision = kv->mod_revision, KEEP(name))
 
 static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
                 const rg__kv *kv)
@@ -181,8 +183,7 @@ static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
         s->is_static = json_is_true(json_object_get(j, "static"));
         return true;
     case RG__KEY_CUR:
-        s->cur.mod_revision = kv->mod_revision;
-        return KEEP(cur);
+        return KEEP_REVISION(cur);
     case RG__KEY_BEGUN:
         return add_begun(s, j);
     case RG__KEY_LEADER:
@@ -192,15 +193,13 @@ static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
     case RG__KEY_STOP:
         return keep_if(rg__end_read(j, &s->stop), &s->stop, sizeof s->stop);
     case RG__KEY_SIZE:
-        s->size.mod_revision = kv->mod_revision;
-        return KEEP(size);
+        return KEEP_REVISION(size);
     case RG__KEY_CHECKPOINT:
         return add_saved(s, j, kv);
     case RG__KEY_ORDER:
         return add_order(s, j, kv);
     case RG__KEY_MPIRUN:
-        s->mpirun.mod_revision = kv->mod_revision;
-        return KEEP(mpirun);
+        return KEEP_REVISION(mpirun);
     case RG__KEY_PROBE:
         s->probe = kv->mod_revision;
         return true;
