@@ -26,6 +26,7 @@
 
 #define IN_PAIRS    256                 /* bytes */
 #define AT_ONCE     ((uint64_t)4 << 10) /* shorter messages: Open MPI's sm */
+#define CUT         ((uint64_t)3 << 10)
 #define TOGETHER    ((uint64_t)24 << 10)
 #define HEARD       ((uint64_t)48 << 10) /* most bytes from all others */
 #define OF_TWO      ((uint64_t)15 << 20) /* its scratch is kept */
@@ -291,6 +292,37 @@ static rg_status end_rounds(rg__mpi *c)
     return RG_OK;
 }
 
+/* Elements of each message: what is less than two that MPI sends at once goes
+ * in such ones. */
+static uint64_t message_of(const rg__mpi *c, uint64_t count)
+{
+    const uint64_t bytes = bytes_of(c, count);
+    const bool is_cut =
+        c->is_together && bytes >= AT_ONCE && bytes < 2 * AT_ONCE;
+    return is_cut ? CUT / rg_type_size(c->coll.type) : count;
+}
+
+static rg_status receive_slice(rg__mpi *c, int from, char *data, uint64_t count)
+{
+    const uint64_t each = message_of(c, count);
+    rg_status st = RG_OK;
+    for (uint64_t at = 0; at < count && st == RG_OK; at += each)
+        st = rg__mpi_recv(c, from, data + bytes_of(c, at),
+                          rg__least(each, count - at));
+    return st;
+}
+
+static rg_status send_slice(rg__mpi *c, int to, slice s)
+{
+    const char *data = (const char *)c->coll.send + bytes_of(c, s.at);
+    const uint64_t each = message_of(c, s.count);
+    rg_status st = RG_OK;
+    for (uint64_t at = 0; at < s.count && st == RG_OK; at += each)
+        st = rg__mpi_send(c, to, data + bytes_of(c, at),
+                          rg__least(each, s.count - at));
+    return st;
+}
+
 /* at: elements of the rounds that are posted. */
 static rg_status post_round(rg__mpi *c, rg__round *round)
 {
@@ -300,15 +332,13 @@ static rg_status post_round(rg__mpi *c, rg__round *round)
     c->at += round->count;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int from = (c->rank + c->n - i) % c->n;
-        st = rg__mpi_recv(c, from, received_from(c, round, from),
-                          slice_of(c, round, c->rank).count);
+        st = receive_slice(c, from, received_from(c, round, from),
+                           slice_of(c, round, c->rank).count);
     }
     round->heard = c->requests;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int to = (c->rank + i) % c->n;
-        const slice s = slice_of(c, round, to);
-        st = rg__mpi_send(c, to, (const char *)c->coll.send + bytes_of(c, s.at),
-                          s.count);
+        st = send_slice(c, to, slice_of(c, round, to));
     }
     round->sent = c->requests;
     return st;
@@ -623,7 +653,7 @@ static bool goes_pairwise(const rg__mpi *c)
 
 /* ------------------------------------------------------------------ choice */
 
-/* Messages that MPI sends eagerly are worth another step. */
+/* Messages that MPI sends at once are worth another step. */
 static bool is_small(const rg__mpi *c)
 {
     const uint64_t bytes = bytes_of(c, c->coll.count);

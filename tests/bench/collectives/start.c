@@ -59,9 +59,38 @@ rg_status work_start(const work *w, rg_req **req_p)
     }
 }
 
-rg_status work_run(const work *w)
+static rg_status run_uneven(const work *w)
 {
     rg_req *req = NULL;
-    const rg_status st = work_start(w, &req);
+    const rg_status st = start_uneven(w, &req);
     return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
+rg_status work_run(const work *w)
+{
+    if (w->uneven)
+        return run_uneven(w);
+    switch (w->kind) {
+    case ALLREDUCE:
+        return rg_allreduce(w->set, w->send, w->recv, w->count, w->type,
+                            w->redop);
+    case REDUCE:
+        return rg_reduce(w->set, w->send, w->recv, w->count, w->type, w->redop,
+                         w->root);
+    case REDUCE_SCATTER:
+        return rg_reduce_scatter(w->set, w->send, w->recv, w->count, w->type,
+                                 w->redop);
+    case ALLGATHER:
+        return rg_allgather(w->set, w->send, w->recv, w->count, w->type);
+    case BROADCAST:
+        return rg_broadcast(w->set, w->recv, w->count, w->type, w->root);
+    case GATHER:
+        return rg_gather(w->set, w->send, w->recv, w->count, w->type, w->root);
+    case SCATTER:
+        return rg_scatter(w->set, w->send, w->recv, w->count, w->type, w->root);
+    case ALLTOALL:
+        return rg_alltoall(w->set, w->send, w->recv, w->count, w->type);
+    default:
+        return rg_barrier(w->set);
+    }
 }
