@@ -81,7 +81,8 @@ rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params, rg_ctx **ctx_p)
     if (!rg__mpi_is_up())
         return rg__fail(RG_ERR_INVALID,
                         "rg_init_mpi needs MPI initialised and not finalised; "
-                        "call MPI_Init_thread before, or rg_init");
+                        "call MPI_Init_thread before, or rg_init; beside a "
+                        "session of your own, rg_init_session");
     rg_status st = check_comm("rg_init_mpi", comm);
     if (st == RG_OK)
         st = check_agent(comm);

@@ -54,6 +54,9 @@ RG_API rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params,
 /* rg_init for the processes of one of MPI's process sets (MPI 4), by name:
  * mpi://WORLD, mpi://SELF, or one of the launcher's. MPI need not be
  * initialised: Regroup opens a session of its own, and rg_finalize closes it.
+ * A program that goes on to use MPI by itself calls MPI_Init, or opens its own
+ * session, before that: Open MPI 5.0 and MPICH 4.0 can't begin again once their
+ * last session is closed.
  * Collective over the set. ERR_INVALID: MPI knows no such set, or an agent has
  * started this process otherwise than by `regroup run --mpi`, where the world
  * is mpi://WORLD; ERR_UNSUPPORTED: this MPI has no sessions. */
