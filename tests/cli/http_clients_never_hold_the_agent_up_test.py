@@ -125,7 +125,7 @@ def test():
              trainer("--steps", "100000", "--step-ms", "5")) as job:
         job.wait_step(5)
         place = f"127.0.0.1:{port}"
-        claim(job.status()["metrics"] == place, json.dumps(job.status()))
+        claim(job.answer()["metrics"] == place, json.dumps(job.status()))
         answers(place)
         reader_that_takes_nothing(place)
         a_crowd_that_says_nothing(job, place)

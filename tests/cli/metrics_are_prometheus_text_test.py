@@ -65,7 +65,7 @@ def check_families(families):
 
 
 def get(job):
-    at = job.status()["metrics"]
+    at = job.answer()["metrics"]
     with urllib.request.urlopen(f"http://{at}/metrics", timeout=10) as got:
         claim(got.headers["Content-Type"] ==
               "text/plain; version=0.0.4; charset=utf-8", str(got.headers))
@@ -106,7 +106,7 @@ def test():
              trainer("--steps", "100000", "--step-ms", "5")) as job:
         claim(job.run("status").returncode in (0, 64, 69), "status")
         job.wait_step(5)
-        claim(job.status()["metrics"].startswith("127.0.0.1:"),
+        claim(job.answer()["metrics"].startswith("127.0.0.1:"),
               "the default is loopback")
         claim("metrics at http://127.0.0.1:" in job.run("status").stdout,
               "status tells where")
@@ -151,7 +151,7 @@ def test():
 
     with Job(["-n", "1"], trainer("--steps", "100000")) as job:
         job.wait_step(1)
-        claim(job.status()["metrics"] is None, "metrics without --metrics")
+        claim(job.answer()["metrics"] is None, "metrics without --metrics")
         claim("metrics" not in job.run("status").stdout, "nor for the line")
 
 

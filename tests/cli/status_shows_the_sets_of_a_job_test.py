@@ -15,7 +15,7 @@ TRAIN = (*UNTIL_FINISH, "--step-ms", 5, "--live-sets", 30)
 def shown(job):
     """{(name, ranks): (kind, keep, size)}, the nameless lists left out."""
     return {(s["name"], s["ranks"]): (s["kind"], s["keep"], s["size"])
-            for s in job.status()["sets"] if not s["name"].startswith("set")}
+            for s in job.answer()["sets"] if not s["name"].startswith("set")}
 
 
 def wait_shown(job, expected):
@@ -33,7 +33,7 @@ def wait_shown(job, expected):
 
 def check_first(job):
     def all_ids():
-        ids = [s["id"] for s in job.status()["sets"]]
+        ids = [s["id"] for s in job.answer()["sets"]]
         return len(ids) == 35 and ids
     wait_shown(job, {("world", "0-3"): ("world", False, 4),
                      ("pairs", "0,1"): ("rule", False, 2),

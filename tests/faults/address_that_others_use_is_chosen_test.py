@@ -44,7 +44,7 @@ def test():
                      trainer("--until", os.path.join(hosts.folder, "until"),
                              "--step-ms", 2), only=["h1", "h2", "h3"]) as job:
         job.wait_world(3)
-        shown = {h["id"]: h["address"] for h in job.status()["hosts"]}
+        shown = {h["id"]: h["address"] for h in job.answer()["hosts"]}
         claim(shown == {h: hosts.address(h) for h in ("h1", "h2", "h3")},
               f"addresses are {shown}")
         for words, sentence in WRONG:

@@ -28,14 +28,14 @@ def pids(job):
 def break_and_connect(job, times):
     """The second one is the connection of a process that only watches."""
     job.wait_world(2)
-    before, changes = pids(job), job.status()["changes_total"]
+    before, changes = pids(job), job.answer()["changes_total"]
     for n in range(1, times + 1):
         job.break_connection("h2")
         until(lambda n=n: job.text().count(AGAIN) == n, 20,
               "it is connected again")
     step = job.step()
     until(lambda: job.step() > step + 100, 20, "it trains on")
-    claim(pids(job) == before and job.status()["changes_total"] == changes,
+    claim(pids(job) == before and job.answer()["changes_total"] == changes,
           f"the world has changed: {job.text()}")
 
 

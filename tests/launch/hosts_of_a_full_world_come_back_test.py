@@ -48,7 +48,7 @@ def test():
                  "--checkpoint-every", "10"]
         with LaunchedJob(flags, trainer(*TRAIN, "--load")) as job:
             job.wait_world(2)
-            claim(job.status()["leader"] == "launcher", "another host leads")
+            claim(job.answer()["leader"] == "launcher", "another host leads")
             die(job, "h2")
             job.wait_world(2, above=job.generation())
             claim("loaded step" not in job.text(), "a checkpoint was needed")

@@ -113,7 +113,7 @@ def without_the_launcher():
             claim(twice.returncode == 69 and "runs already" in twice.stderr,
                   twice.stderr)
             job.env["REGROUP_RUN_DIR"] = other
-            changes = job.status()["changes_total"]
+            changes = job.answer()["changes_total"]
             before, step = job.workers(), job.step()
             os.kill(job.process.pid, signal.SIGKILL)
             job.process.wait()
@@ -121,7 +121,7 @@ def without_the_launcher():
             until(lambda: {w["pid"] for w in job.workers().values()} ==
                   {w["pid"] for w in before.values()}, 20,
                   "the workers are the same")
-            claim(job.status()["changes_total"] == changes,
+            claim(job.answer()["changes_total"] == changes,
                   "the world is not the one before")
             stopped = job.run("stop", job.name)
             claim(stopped.returncode == 0, stopped.stderr)

@@ -21,7 +21,7 @@ def scale(job, *flags, code=0):
 
 
 def lost(job):
-    return [c["steps_lost"] for c in job.status()["changes"]]
+    return [c["steps_lost"] for c in job.answer()["changes"]]
 
 
 def refusals(job):
@@ -78,7 +78,7 @@ def test():
         job.wait_world(4)
         claim(job.workers()[3]["pid"] == before[3]["pid"],
               "the one that waited is the same process")
-        claim(job.status()["max"] == 4, "status shows it")
+        claim(job.answer()["max"] == 4, "status shows it")
         kill_launchers_agent(job)
         scale(job, "-n", "3")  # no host has to leave
         job.wait_world(3)

@@ -31,7 +31,7 @@ def on_one_host():
         again = until(lambda: waiting(job) - spare, 20,
                       "the slot has started again and waits")
         claim(len(again) == 1, again)
-        change = job.status()["changes"][-1]
+        change = job.answer()["changes"][-1]
         print(f"from the fault to the next step: "
               f"{change['fault_to_step_ms']:.1f} ms")
         job.finish()

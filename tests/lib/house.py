@@ -270,6 +270,10 @@ class Job:
             self.pids.update(w["pid"] for w in host["workers"] if w["pid"])
         return status
 
+    def answer(self):
+        """Its status, once there is one: a busy agent may miss one time."""
+        return until(lambda: self.status() or not self.alive(), 20, "a status")
+
     def note_pids(self):
         if self.process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):

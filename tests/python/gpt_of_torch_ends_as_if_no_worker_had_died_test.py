@@ -21,7 +21,7 @@ def final(output):
 
 def waiting(job):
     """Pids of workers outside of the world that have loaded the program."""
-    return {w["pid"] for h in job.status()["hosts"] for w in h["workers"]
+    return {w["pid"] for h in job.answer()["hosts"] for w in h["workers"]
             if w["state"] == "door"}
 
 

@@ -41,14 +41,14 @@ def test():
         pids = {w["pid"] for w in workers.values()}
         text = job.run("status", "uneven").stdout
         claim("slowest: " in text and f".{one['slot']} computes" in text, text)
-        at = f"http://{job.status()['metrics']}/metrics"
+        at = f"http://{job.answer()['metrics']}/metrics"
         with urllib.request.urlopen(at, timeout=5) as answer:
             metrics = answer.read().decode()
         claim("regroup_worker_step_seconds{slot=\"1\"} 0." in metrics, metrics)
 
         with open(os.path.join(job.folder, "even"), "w", encoding="ascii"):
             pass
-        until(lambda: job.status().get("slowest") is None, 20, "an even job")
+        until(lambda: job.answer().get("slowest") is None, 20, "an even job")
         claim({w["pid"] for w in job.workers().values()} == pids, "ejected")
         with open(os.path.join(job.folder, "end"), "w", encoding="ascii"):
             pass

@@ -93,7 +93,7 @@ def test():
         job.process.send_signal(signal.SIGCONT)
         until(lambda: job.agent() not in (None, agent), 10, "another agent")
         job.wait_world(3, above=1)
-        causes = [c["cause"] for c in job.status()["changes"]]
+        causes = [c["cause"] for c in job.answer()["changes"]]
         claim("died" in causes[1] or "signal 9" in causes[1],
               f"the cause of the change is lost: {causes}")
         claim(kept(job) == held, "the supervisor has kept what is over")

@@ -34,7 +34,7 @@ def test():
     with Job(["-n", "2"], trainer(*TRAIN)) as job:
         job.wait_step(20)
         path = os.path.join(job.folder, "run", job.name, "agent-" +
-                            job.status()["hosts"][0]["id"] + ".sock")
+                            job.answer()["hosts"][0]["id"] + ".sock")
         agent = job.agent()
         before = count_fds(agent)
         silent = [connect(path) for _ in range(MANY)]

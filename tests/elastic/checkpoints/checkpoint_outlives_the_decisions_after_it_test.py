@@ -32,7 +32,7 @@ def test():
             Job([*FLAGS, "--checkpoint-dir", path],
                 trainer(*UNTIL_FINISH, "--step-ms", 5), env=STOP) as job:
         writer = stopped_writer(job)
-        while job.status()["changes_total"] <= KEPT + 5:
+        while job.answer()["changes_total"] <= KEPT + 5:
             kill_one(job)
         status = job.status()
         claim(len(status["changes"]) <= KEPT,

@@ -33,7 +33,7 @@ def test():
         etcd.start()
         second = stopped_writer(job)
         claim(second != first, "the writer that was killed is there")
-        until(lambda: job.status()["etcd"]["state"] == "up", 20, "etcd is back")
+        until(lambda: job.answer()["etcd"]["state"] == "up", 20, "etcd is back")
         claim(shown(job, "file") is None, "an unsealed checkpoint is durable")
         until(lambda: go_on(job) or shown(job, "file"), 20,
               "a durable checkpoint")

@@ -14,7 +14,7 @@ def test():
         step = job.step()
         job.kill_many([0, 1, 2, 3])
         job.wait_step(step + 20)
-        changes = job.status()["changes"]
+        changes = job.answer()["changes"]
         claim(all(c["steps_lost"] == 0 for c in changes),
               f"committed steps were lost: {changes}")
         job.finish()

@@ -37,7 +37,7 @@ def test():
              env={"REGROUP_FAILPOINT": "coll.middle:rank1:gen1:start1:stop"}
              ) as job:
         job.wait_world(2, above=1)
-        causes = [c["cause"] for c in job.status()["changes"]]
+        causes = [c["cause"] for c in job.answer()["changes"]]
         claim(any("silent" in cause for cause in causes),
               f"no worker was called silent: {causes}")
         job.finish()

@@ -15,7 +15,7 @@ def test():
             lost = job.kill(rank)
             job.wait_world(3, above=1)
             job.wait_world(4, above=2)
-            changes = job.status()["changes"]
+            changes = job.answer()["changes"]
             claim([c["to_size"] for c in changes[:3]] == [4, 3, 4],
                   f"the world did not shrink and grow back: {changes}")
             claim(all(c["steps_lost"] == 0 for c in changes),

@@ -22,9 +22,9 @@ def test():
         until(lambda: job.agent() not in (None, agent), 10, "another agent")
         step = job.step()
         job.wait_step(step + 250)  # longer than the grace
-        claim(job.status()["etcd"]["state"] == "away", "etcd is not away")
+        claim(job.answer()["etcd"]["state"] == "away", "etcd is not away")
         etcd.start()
-        until(lambda: job.workers() and job.status()["leader"], 30,
+        until(lambda: job.workers() and job.answer()["leader"], 30,
               "the job's keys")
         claim({w["pid"] for w in job.workers().values()} ==
               {w["pid"] for w in before.values()}, "other workers than before")

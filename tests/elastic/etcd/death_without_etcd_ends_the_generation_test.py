@@ -46,7 +46,7 @@ def strike(worker_first):
             job.wait_step(step + 20)
             os.kill(victim, signal.SIGKILL)
         until(lambda: len(left(job)) == 2, 10, "the survivors' leave")
-        claim(job.status()["etcd"]["state"] == "away", "etcd is not away")
+        claim(job.answer()["etcd"]["state"] == "away", "etcd is not away")
         etcd.start()
         job.wait_world(3, above=1)
         job.finish(seconds=90)

@@ -20,7 +20,7 @@ def test():
         job.wait_step(20)
         alarm(etcd, "ACTIVATE")
         job.wait_step(job.step() + 20)
-        claim(job.status()["etcd"]["state"] == "up", "nothing was refused yet")
+        claim(job.answer()["etcd"]["state"] == "up", "nothing was refused yet")
         job.kill(rank=1)
         until(lambda: f"takes no writes: {etcd.url}: {SENTENCE}" in job.text(),
               10, "the log says it")
@@ -34,7 +34,7 @@ def test():
         alarm(etcd, "DEACTIVATE")
         until(lambda: job.generation() >= 2, 10, "the change goes through")
         until(lambda: "etcd answers again" in job.text(), 10, "the log says it")
-        until(lambda: job.status()["etcd"]["state"] == "up", 10, "up in status")
+        until(lambda: job.answer()["etcd"]["state"] == "up", 10, "up in status")
         job.finish()
         job.check()
 

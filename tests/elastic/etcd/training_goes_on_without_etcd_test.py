@@ -18,10 +18,10 @@ def test():
         etcd.kill()
         time.sleep(AWAY_S)  # the outage is the fault
         end = time.monotonic_ns()
-        claim(job.status()["etcd"]["state"] == "away",
+        claim(job.answer()["etcd"]["state"] == "away",
               "status does not say that etcd is away")
         etcd.start()
-        until(lambda: job.status()["etcd"]["state"] == "up", 30,
+        until(lambda: job.answer()["etcd"]["state"] == "up", 30,
               "etcd up in status")
         times = [e["t_ns"] for e in job.events("step") if e["rank"] == 0]
         gaps = [(b - a) / 1e6 for a, b in zip(times, times[1:])

@@ -33,7 +33,7 @@ def test():
         pids = [w["pid"] for w in job.workers().values()]
         pause(job, pids)
         step = job.step()
-        claim(job.status()["phase"] == "paused", "status does not say so")
+        claim(job.answer()["phase"] == "paused", "status does not say so")
         time.sleep(3 * DETECT_S)  # several budgets are the fault
         claim(job.step() == step, "a step was made meanwhile")
         job.process.send_signal(signal.SIGCONT)

@@ -35,7 +35,7 @@ def test():
         await_more(job, 0)
         worker = job.workers()[2]
         claim(worker["start"] == 3, f"the newcomer did not die: {worker}")
-        claim(all(c["steps_lost"] == 0 for c in job.status()["changes"][2:]),
+        claim(all(c["steps_lost"] == 0 for c in job.answer()["changes"][2:]),
               "a join rolled steps back")
         job.run("scale", "--max", "2", job.name)
         job.wait_world(2, above=job.generation())

@@ -16,7 +16,7 @@ def test():
         job.wait_world(3, above=2)
         worker = job.workers()[2]
         claim(worker["start"] == 3, f"the newcomer did not die: {worker}")
-        changes = job.status()["changes"]
+        changes = job.answer()["changes"]
         claim(all(c["steps_lost"] == 0 for c in changes[2:]),
               f"a newcomer's death rolled steps back: {changes}")
         job.finish()

@@ -15,7 +15,7 @@ def make(job, name):
 
 
 def waits(job):
-    return [wait["kind"] for wait in job.status()["waiting"]]
+    return [wait["kind"] for wait in job.answer()["waiting"]]
 
 
 def trains_since_it_joined(job, slot):
