@@ -12,8 +12,8 @@ static const rg__command commands[] = {
     {"run", "[FLAGS] PROGRAM [ARGS]", "run a program with its workers here",
      "Flags end at PROGRAM; `--` may stand before it. Without --etcd a\n"
      "private etcd is started for the job. Without sizes the world has a\n"
-     "worker for each processor. --min alone: at most as many as there are\n"
-     "slots; --max alone: at least 1.\n"
+     "worker for each processor. With --min alone, --max is the number of\n"
+     "slots; with --max alone, --min is 1.\n"
      "\n"
      "Ends with 0 when the job is done, the worker's code when a static\n"
      "program fails, 64 for wrong usage, 69 without etcd, 71 when the\n"
@@ -66,13 +66,14 @@ static const rg__command commands[] = {
      rg__cmd_events},
     {"dump", "[--json] [--no-stacks] [JOB]",
      "print what all workers of a job that runs here have been doing",
-     "The last operations of each set on each rank, and first where ranks\n"
-     "differ: an operation that some have started and others have not, or\n"
-     "started as another. Then the stacks of all threads: of C by eu-stack\n"
-     "or gdb, which stops a worker for about half a second, and of Python.\n"
-     "Without those tools, or where ptrace is not allowed, what the kernel\n"
-     "says of each thread. Hosts that don't answer within ten seconds are\n"
-     "named. JOB may be left out when only one runs here.\n"
+     "It prints the last operations of each set on each rank, and first those\n"
+     "in which ranks differ: some have started them and others have not, or\n"
+     "have started another one. Then come the stacks of all threads: those\n"
+     "of C by eu-stack or gdb, which stop a worker for about half a second,\n"
+     "and those of Python. Without these tools, or where ptrace is not\n"
+     "allowed, it prints what the kernel says about each thread. Hosts that\n"
+     "don't answer within ten seconds are named. JOB may be left out when\n"
+     "only one runs here.\n"
      "\n"
      "When a deadline ends a generation, or a worker is stuck, the same is\n"
      "written to dump-HOST-gN.txt in the directory of --output, or to\n"
@@ -100,10 +101,10 @@ static const rg__command commands[] = {
      rg__cmd_drain},
     {"scale", "[--min N] [--max N] [JOB]",
      "change the sizes that the world of a running job may have",
-     "Fewer: the newest workers leave the world at a commit and wait. More:\n"
-     "those that wait come in. A job that `regroup run -H` has started gets\n"
-     "agents on further hosts of its list. JOB may be left out when only one\n"
-     "runs here.\n",
+     "If the world becomes smaller, its newest workers leave it at a commit\n"
+     "and wait. If it becomes larger, workers that wait come in, and a job\n"
+     "that `regroup run -H` has started gets agents on further hosts of its\n"
+     "list. JOB may be left out when only one runs here.\n",
      rg__cmd_scale},
     {"stop", "[--timeout TIME] [JOB]", "stop a job and wait for its end",
      "JOB may be left out when only one runs here. Ends with 1 when the job\n"
@@ -111,26 +112,28 @@ static const rg__command commands[] = {
      rg__cmd_stop},
     {"checkpoint", "show|verify [--json] [FILE|DIR]",
      "say what checkpoints hold, and whether they are whole",
-     "show: step, world, and name, size and kind (replicated, sharded,\n"
-     "local) of each buffer. verify: each byte is held against its hash, the\n"
-     "shards of all hosts too. Without FILE or DIR the directory that\n"
-     "REGROUP_CHECKPOINT_DIR names. Ends with 1 when what is verified, or\n"
-     "the file that is shown, is not whole.\n",
+     "show prints step and world, and name, size and kind (replicated,\n"
+     "sharded, local) of each buffer. verify compares each byte with its\n"
+     "hash, also in the shards of all hosts. Without FILE or DIR the\n"
+     "directory is the one that REGROUP_CHECKPOINT_DIR names. Ends with 1\n"
+     "when what is verified, or the file that is shown, is not whole.\n",
      rg__cmd_checkpoint},
     {"gc", "[--dry-run] [--etcd URL [--older-than TIME]]",
      "remove what dead jobs left",
-     "Here: run directories whose jobs have no process any more, and files\n"
-     "in /tmp and /dev/shm of launches of --mpi that no agent holds. In the\n"
-     "etcd of --etcd: the keys of jobs that have ended, and of those that\n"
+     "Here it removes run directories of jobs without a process, and files of\n"
+     "launches of --mpi in /tmp and /dev/shm that no agent holds. In the etcd\n"
+     "of --etcd it removes the keys of jobs that have ended, and of those "
+     "that\n"
      "have had no host for as long as --older-than. etcd does not say since\n"
-     "when, so the first look notes the time there, and a later one removes\n"
-     "them. A job with a living agent is never touched.\n",
+     "when a job has had none, so the first look notes the time there, and a\n"
+     "later one removes the keys. A job with a living agent is never "
+     "touched.\n",
      rg__cmd_gc},
     {"doctor", "[--etcd-bin PATH] [--etcd URL] [--peer HOST[:PORT]]",
      "check what this machine offers, or the way to a host",
-     "With --etcd: does that answer, and whom does it let in? Nothing is\n"
-     "changed there. Each source of --notice is asked once.\n"
-     "With --peer: name, route, the address that others would be told,\n"
+     "With --etcd it checks whether that answers and whom it lets in, and\n"
+     "changes nothing there. Each source of --notice is asked once. With\n"
+     "--peer it checks name, route, the address that others would be told,\n"
      "ports, round trip and packet size, seen from here; look from there,\n"
      "too. With --job the ports are those of the agent and the workers\n"
      "there.\n"
@@ -195,7 +198,7 @@ static int fail_unknown(const char *word)
     rg_status st;
     if (word[0] == '-')
         st = rg__fail(RG_ERR_INVALID,
-                      "flags stand behind the command, as in `regroup run %s "
+                      "flags go behind the command, as in `regroup run %s "
                       "...`",
                       word);
     else if (nearest != NULL)
