@@ -1,7 +1,8 @@
 """The job is done, and its ranks are in MPI_Finalize. What a rank's main returns is
-the exit code, but not what the rank ends with when its MPI breaks: a daemon is
-killed, and MPICH's rank 0 exits with 15, which may be known before the daemon's
-end is.
+the exit code, and so is that of exit or MPI_Abort in place of MPI_Finalize, but
+not what the rank ends with when its MPI breaks: a daemon is killed, and MPICH's
+rank 0 exits with 15, which may be known before the daemon's end is. The end of
+a launch is the same if its agent is killed meanwhile.
 
 Covers: mpirun/mpirun.c slots.c end.c
 """
@@ -10,9 +11,9 @@ import os
 import signal
 
 from hosts import Hosts, HostsJob, start_of
-from house import UNTIL_FINISH, Job, main, program_of, until
+from house import UNTIL_FINISH, Job, claim, main, program_of, until
 from mpijob import (DAEMON, FLAVOUR, HOSTS_ENV, MPI_ENV, SOLVER, need_solver,
-                    wait_launch)
+                    pids_of, wait_launch)
 
 
 def start(*words):
@@ -24,6 +25,28 @@ def main_returns(code):
     with start("--return", str(code), "1") as job:
         wait_launch(job, 1)
         job.finish(code=code)
+
+
+def ends_without_mpi_finalize(code, expected):
+    """MPICH's daemon ends the other rank, and then fails itself."""
+    with start("--end", str(code), "1") as job:
+        wait_launch(job, 1)
+        job.finish(code=expected)
+
+
+def agent_is_killed():
+    """While rank 0 waits in MPI_Finalize, and rank 1 never comes."""
+    with Job(["--mpi", "-n", "2", "--elastic-timeout", "2s",
+              "--agent-grace", "1s"],
+             [SOLVER, UNTIL_FINISH[1], "--stay", "1"], env=MPI_ENV) as job:
+        wait_launch(job, 1)
+        job.let_finish()
+        until(lambda: "the job is done" in job.text(), 20, "done")
+        os.kill(job.agent(), signal.SIGKILL)
+        job.finish()
+        claim("of launch 0" not in job.text(), "which launch it is")
+        until(lambda: not pids_of(job, lambda name, words: True), 20,
+              "no process of the launch is left")
 
 
 def waits_for_its_daemon(rank):
@@ -57,6 +80,9 @@ def daemon_is_killed():
 def test():
     need_solver()
     main_returns(7)
+    ends_without_mpi_finalize(7, 7)
+    ends_without_mpi_finalize(-7, 7)
+    agent_is_killed()
     if FLAVOUR == "mpich":  # Open MPI's mpirun starts these ranks itself
         daemon_is_killed()
 

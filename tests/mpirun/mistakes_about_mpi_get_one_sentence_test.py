@@ -100,7 +100,8 @@ def fails_at_a_step():
              env=MPI_ENV) as job:
         code = job.process.wait(60)
         claim(code == 7, f"the job ended with code {code}, not the rank's")
-        claim("used up its --max-restarts at step 5" in job.text(), "why")
+        claim("used up its --max-restarts at step 5, and fewer slots are left "
+              "than -n 2" in job.text(), "why")
         claim([one[0] for one in launches(job)] == [1, 2],
               f"{launches(job)}")
         job.check(is_mpi=True)
@@ -130,6 +131,19 @@ def is_killed_at_a_step():
         claim("2 launches have ended at step 5, the newest since" in job.text(),
               "why")
         job.check(is_mpi=True)
+
+
+def crashes_at_a_step():
+    """What is left of it is killed before the signal ends it (MPICH)."""
+    mpich = os.path.join(BUILD, "tests", "solver-mpich")
+    if not os.path.exists(mpich):
+        return
+    with Job(["--mpi", "-n", "2", "--max-restarts", "0"],
+             [mpich, UNTIL_FINISH[1], "--exit-at", "5", "139", "1"],
+             env=MPI_ENV) as job:
+        code = job.process.wait(60)
+        claim(code == 139, f"a rank that crashed: code {code}")
+        claim("crashed with signal 11" in job.text(), "why")
 
 
 def stays_in_mpi_finalize():
@@ -203,6 +217,7 @@ def test():
     fails_at_a_step()
     is_aborted_at_a_step()
     is_killed_at_a_step()
+    crashes_at_a_step()
     stays_in_mpi_finalize()
     ends_before_rg_init(7, "used up its --max-restarts", 7)
     ends_before_rg_init(0, "has not called rg_init", 1)

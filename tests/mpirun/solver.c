@@ -3,10 +3,12 @@
  * same), and it ends when a file is there.
  *
  *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK | --read |
- *                      --hang-at STEP | --no-steps | --return CODE RANK]
+ *                      --hang-at STEP | --no-steps | --return CODE RANK |
+ *                      --end CODE RANK]
  *
  * --hang-at: there rank 0 waits for a message that no rank sends; in the first
- * launch only, unless STEP is 0. --no-steps: it has no state. */
+ * launch only, unless STEP is 0. --no-steps: it has no state. --return: from
+ * main; --end: behind rg_finalize, without MPI_Finalize. */
 #include <mpi.h>
 #include <regroup/regroup_mpi.h>
 #include <signal.h>
@@ -136,6 +138,8 @@ int main(int argc, char **argv)
     rg_state_destroy(state);
     if (argc > 3 && strcmp(argv[2], "--stay") == 0 && rank == atoi(argv[3]))
         pause(); /* and the others wait for it in MPI_Finalize */
+    if (argc > 4 && strcmp(argv[2], "--end") == 0 && rank == atoi(argv[4]))
+        end(atoi(argv[3]));
     MPI_Finalize();
     return argc > 4 && strcmp(argv[2], "--return") == 0 && rank == atoi(argv[4])
                ? atoi(argv[3])

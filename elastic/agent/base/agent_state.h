@@ -82,9 +82,10 @@ typedef struct rg__worker {
     bool waits;           /* in rg_world_wait, or between that and rg_run */
     uint32_t port;        /* of its listener for workers of other hosts */
     bool is_finalized;
-    uint64_t loaded; /* as in DOOR; 0 once its memory is to be another's */
-    bool has_stood;  /* has said where it stands, or met this agent first */
-    bool is_crashed; /* by its own word; it may be dumping core */
+    uint64_t loaded;  /* as in DOOR; 0 once its memory is to be another's */
+    bool has_stood;   /* has said where it stands, or met this agent first */
+    bool is_crashed;  /* by its own word; it may be dumping core */
+    int crash_signal; /* then */
     uint64_t lost_ns;
     uint64_t entered; /* generation whose data plane it may hold, 0: none */
     uint64_t asked;   /* newest generation that it was asked to build */

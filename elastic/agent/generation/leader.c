@@ -208,11 +208,12 @@ static void add_stop(rg__txn_draft *t)
 static void add_give_up(rg__txn_draft *t, const rg__plan *plan)
 {
     const int min = t->a->params->min;
+    const char *flag = min == t->a->params->max ? "-n" : "--min";
     if (plan->failed != NULL)
         add_end(t, plan->failed->failed_code,
-                "%s, and fewer slots are left than --min %d; look at its "
-                "output, or raise --max-restarts",
-                plan->failed->failed, min);
+                "%s, and fewer slots are left than %s %d; look at its output, "
+                "or raise --max-restarts",
+                plan->failed->failed, flag, min);
     else
         add_end(t, RG__EXIT_BELOW_MIN,
                 "there have been too few workers (%d, with --min %d) for "

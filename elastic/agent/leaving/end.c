@@ -50,10 +50,12 @@ static bool is_slot_over(const rg__agent *a, const rg__slot *s)
  * its MPI has broken and spoken for it. */
 static void take_code(rg__agent *a)
 {
-    for (int i = 0; i < a->params->slots && !a->launch.is_mpi_broken; i++)
-        if (a->slot[i].saved.has_finished &&
-            a->slot[i].saved.exit_code <= 128 && a->verdict.code == 0)
-            a->verdict.code = a->slot[i].saved.exit_code;
+    for (int i = 0; i < a->params->slots; i++) {
+        const int code = a->slot[i].saved.exit_code;
+        if (a->slot[i].saved.has_finished && code <= 128 &&
+            a->verdict.code == 0 && !rg__mpirun_may_have_said(a, code))
+            a->verdict.code = code;
+    }
 }
 
 void rg__agent_check_end(rg__agent *a)

@@ -90,6 +90,7 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .hosts = "-hosts",
      .awaits_daemons = true, /* since 4.2 */
      .aborts_by_kill = true,
+     .broken_code = 15, /* MPI_ERR_OTHER */
      .leaves_clients = true,
      .rank = "PMI_RANK",
      .own =

@@ -34,6 +34,7 @@ typedef struct rg__flavour {
                             mpirun has failed */
     bool aborts_by_kill; /* MPI_Abort kills the other ranks before mpirun ends
                             with the code */
+    int broken_code;     /* of ranks whose MPI has lost its daemon; 0: any */
     bool leaves_clients; /* does not look at how what it starts for hosts ends
                           */
     const char *rank;    /* the variable with a process's rank in the world */

@@ -56,11 +56,14 @@ static void on_ending(void *arg)
 {
     rg__agent *a = arg;
     struct rg__launches *l = a->launches;
-    if (l->is_killed) {
-        rg__mpirun_kill(a);
+    if (l->is_all_killed) {
         rg__slots_leave_behind(a);
         rg__mpirun_leave_behind(a);
         a->on->settled(a);
+    } else if (l->is_killed) {
+        l->is_all_killed = true;
+        rg__mpirun_kill(a);
+        rg__timer_set(l->ending, a->params->user.grace_ms * RG__MS);
     } else if (!are_slots_free(a)) {
         l->is_killed = l->ends_soon = true;
         rg__log(RG__WARN, "agent",
@@ -99,7 +102,11 @@ static bool has_outlived_any(const rg__agent *a)
 
 void rg__mpirun_done(rg__agent *a)
 {
-    if (!a->params->is_mpi || are_slots_free(a))
+    if (!a->params->is_mpi)
+        return;
+    if (a->launches->number == 0) /* an agent that has taken over since */
+        a->launches->number = a->view.mpirun.number;
+    if (are_slots_free(a))
         return;
     rg__wait_begin(a, RG__WAIT_ENDING, 0,
                    "ranks of launch %llu to end, since the job is done",
@@ -621,6 +628,15 @@ void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line)
 }
 
 /* ------------------------------------------------------------------ the end */
+
+/* An agent that has taken over knows no helper, nor how these end. */
+bool rg__mpirun_may_have_said(const rg__agent *a, int code)
+{
+    const bool is_broken = a->launch.is_mpi_broken || a->life.agents > 1;
+    return a->params->is_mpi && is_broken &&
+           (a->params->flavour->broken_code == 0 ||
+            a->params->flavour->broken_code == code);
+}
 
 bool rg__mpirun_is_running(rg__agent *a)
 {

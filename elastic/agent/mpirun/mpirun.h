@@ -46,6 +46,8 @@ bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
 /* At the agent's end: is a process of a launch left? It is ended, in a while
  * when the job is done; `settled` is said then. */
 bool rg__mpirun_is_running(rg__agent *a);
+/* Is it the code of an MPI that has broken, rather than a program's? */
+bool rg__mpirun_may_have_said(const rg__agent *a, int code);
 void rg__mpirun_kill(void *agent_arg); /* a timer's, too */
 /* The agent gives up processes that SIGKILL does not end. */
 void rg__mpirun_leave_behind(rg__agent *a);

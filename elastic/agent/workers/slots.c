@@ -957,9 +957,18 @@ static void start_at_last(rg__slot *s)
     rg__timer_set(s->respawn, 0);
 }
 
-static void child_ended_so(rg__slot *s, int status)
+/* A process that has crashed may be killed before the signal has ended it, by
+ * its MPI or since its core dump takes too long: that is not how it failed. */
+static int code_of(const rg__slot *s, int status)
 {
     const int code = rg__code_of(status);
+    return s->w.is_crashed && code == 128 + SIGKILL ? 128 + s->w.crash_signal
+                                                    : code;
+}
+
+static void child_ended_so(rg__slot *s, int status)
+{
+    const int code = code_of(s, status);
     char how[64];
     if (s->is_adopted && WIFSIGNALED(status) &&
         WTERMSIG(status) == NEVER_BEGAN) {

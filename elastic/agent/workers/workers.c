@@ -43,10 +43,12 @@ static void on_death(void *arg)
         s->w.page != NULL ? atomic_load(&s->w.page->dying) : 0;
     if (rg__slot_is_alive(s))
         s->w.is_crashed = dying > 0 && dying < NSIG; /* else it is scribbled */
-    if (s->w.is_crashed)
+    if (s->w.is_crashed) {
+        s->w.crash_signal = (int)dying;
         rg__slot_lost(s, "crashed with signal %u", dying);
-    else
+    } else {
         rg__slot_lost(s, "died");
+    }
 }
 
 /* Two threads of a worker speak: it may come to the door first. */
