@@ -258,6 +258,32 @@ static void lists_are_compared_without_rank_0(rg_set *set)
     CHECK_OK(rg_join(set, NULL));
 }
 
+/* Three backward passes add up before a step begins, also before the first one,
+ * and when the buckets change: a step begins with what the tensors hold. */
+static void gradients_may_be_accumulated(rg_set *set, int views)
+{
+    const rg_reducer_params params = {.size = sizeof params, .sum = 1};
+    const int n = rg_set_size(set), rank = rg_set_rank(set);
+    model m;
+    make(&m, set, &params, views);
+    for (int step = 0; step < 7; step++) {
+        for (int i = 0; i < TENSORS; i++)
+            memset(m.data[i], 0, m.count[i] * sizeof(float));
+        for (int pass = 1; pass <= 3; pass++)
+            for (int i = 0; i < TENSORS; i++)
+                for (uint64_t k = 0; k < m.count[i]; k++)
+                    m.data[i][k] += (float)(pass * (rank + 1) + i);
+        CHECK_OK(rg_reducer_start_step(m.reducer));
+        for (int i = 0; i < TENSORS; i++)
+            CHECK_OK(rg_reducer_ready(m.reducer, i));
+        CHECK_OK(rg_reducer_finish(m.reducer));
+        for (int i = 0; i < TENSORS; i++)
+            for (uint64_t k = 0; k < m.count[i]; k++)
+                CHECK_EQ(m.data[i][k], 3 * n * (n + 1) + 3 * n * i);
+    }
+    destroy(&m, views);
+}
+
 /* The sums are the same whatever is copied; equal on all ranks. */
 static int buckets_with(rg_set *set, uint64_t own_bytes)
 {
@@ -311,11 +337,13 @@ static void ranks_may_join(rg_set *set)
 }
 
 /* Rank 0 goes on alone in an order of its own, before the others' first step
- * (views only) and after it; the steps of all that follow are right. */
-static void no_plan_without_those_that_joined(rg_set *set, int is_first)
+ * (views only) and after it; the steps of all that follow are right. With
+ * bucket_bytes of 0 it has steps enough for another size of buckets. */
+static void no_plan_without_those_that_joined(rg_set *set, int is_first,
+                                              uint64_t bucket_bytes)
 {
     const rg_reducer_params params = {.size = sizeof params,
-                                      .bucket_bytes = 100000 / SHARE};
+                                      .bucket_bytes = bucket_bytes};
     model m;
     make(&m, set, &params, 2);
     if (!is_first)
@@ -424,6 +452,8 @@ static int claims(void)
     CHECK_OK(rg_set_create(ctx, ranks, rg_size(ctx), NULL, &set));
     for (int views = 0; views < 3; views++)
         sums_are_right(views == 1 ? set : rg_world(ctx), views, views == 2);
+    for (int views = 0; views < 3; views++)
+        gradients_may_be_accumulated(set, views);
     threads_may_be_ready(set);
     mistakes_are_named(set);
     what_is_missing_is_zero(rg_world(ctx));
@@ -435,8 +465,9 @@ static int claims(void)
     finish_may_come_early(set);
     set_stays_until_its_reducer_has_gone(ctx);
     ranks_may_join(rg_world(ctx));
-    no_plan_without_those_that_joined(rg_world(ctx), 0);
-    no_plan_without_those_that_joined(set, 1);
+    no_plan_without_those_that_joined(rg_world(ctx), 0, 100000 / SHARE);
+    no_plan_without_those_that_joined(set, 1, 100000 / SHARE);
+    no_plan_without_those_that_joined(rg_world(ctx), 0, 0);
     CHECK_OK(rg_set_destroy(set));
     CHECK_OK(rg_finalize(ctx));
     return 0;
