@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 
 import pyjob
 
@@ -142,6 +143,18 @@ def compressors(hvd, torch, n, me):
         (weight * 1.4).t().sum().backward()
         optimizer.step()
     assert (weight == -2 * (n + 1)).all(), weight
+    for is_skipped in True, False:
+        optimizer.zero_grad()
+        weight.sum().backward()
+        optimizer.synchronize()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            if is_skipped:
+                with optimizer.skip_synchronize():
+                    optimizer.step()
+            else:
+                optimizer.step()
+        assert bool(seen) != is_skipped, seen
 
 
 def gradients(hvd, torch, n, me):

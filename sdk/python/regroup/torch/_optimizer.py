@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import typing
+import warnings
 import weakref
 
 import torch
@@ -286,7 +287,7 @@ class Distributed(_Reducing):
     """Gradients are reduced."""
 
     gradients: Gradients
-    _is_skipped = False
+    _is_skipped = _is_synchronized = False
 
     def synchronize(self) -> None:
         """Wait for the reduced gradients, to clip them: then call step inside
@@ -297,6 +298,7 @@ class Distributed(_Reducing):
         if more:
             self.gradients.take(more)
             self.gradients.finish(more)
+        self._is_synchronized = True
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> typing.Iterator[None]:
@@ -311,7 +313,12 @@ class Distributed(_Reducing):
         """Reduce the gradients, and step."""
         loss = closure() if closure is not None else None
         if not self._is_skipped:
+            if self._is_synchronized:
+                warnings.warn("optimizer.step() called without "
+                              "optimizer.skip_synchronize() after "
+                              "synchronize: gradients are reduced twice")
             self.synchronize()
+        self._is_synchronized = False
         super().step()  # type: ignore[misc]
         return loss
 
