@@ -1,8 +1,9 @@
 /* A signal for the process is handled by no thread of ours: where all threads
- * of the program block it, it waits.
+ * of the program block it, it waits. A fault of our thread has its handler.
  *
  * Covers: start_thread.h */
 #include <semaphore.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "sdk/base/start_thread.h"
@@ -24,6 +25,32 @@ static void *run(void *arg)
     return arg;
 }
 
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)context;
+    taken = taken + 1;
+    mprotect(info->si_addr, 1, PROT_READ | PROT_WRITE); /* go on */
+}
+
+static void *touch(void *page)
+{
+    *(volatile char *)page = 1;
+    return page;
+}
+
+static void fault_has_its_handler(void)
+{
+    const struct sigaction act = {.sa_sigaction = on_fault,
+                                  .sa_flags = SA_SIGINFO};
+    pthread_t thread;
+    void *page = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    CHECK_EQ(sigaction(SIGSEGV, &act, NULL), 0);
+    CHECK_EQ(rg__start_thread(&thread, touch, page), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(taken, 2);
+}
+
 int main(void)
 {
     const struct sigaction act = {.sa_handler = on_signal};
@@ -42,5 +69,6 @@ int main(void)
     CHECK_EQ(taken, 0);
     CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &one, NULL), 0);
     CHECK_EQ(taken, 1);
+    fault_has_its_handler();
     return 0;
 }
