@@ -2,7 +2,8 @@
 the exit code, and so is that of exit or MPI_Abort in place of MPI_Finalize, but
 not what the rank ends with when its MPI breaks: a daemon is killed, and MPICH's
 rank 0 exits with 15, which may be known before the daemon's end is. The end of
-a launch is the same if its agent is killed meanwhile.
+a launch is the same if its agent is killed meanwhile; codes of the next launch
+count.
 
 Covers: mpirun/mpirun.c slots.c end.c
 """
@@ -49,6 +50,15 @@ def agent_is_killed():
               "no process of the launch is left")
 
 
+def agent_of_an_earlier_launch_was_killed(code):
+    """The one that has taken over knows all of its own launch."""
+    with start("--return", str(code), "1") as job:
+        wait_launch(job, 1)
+        os.kill(job.agent(), signal.SIGKILL)
+        wait_launch(job, 2)
+        job.finish(code=code)
+
+
 def waits_for_its_daemon(rank):
     with open(f"/proc/{rank}/wchan", encoding="ascii") as file:
         return file.read().startswith("unix_stream_read")
@@ -83,6 +93,7 @@ def test():
     ends_without_mpi_finalize(7, 7)
     ends_without_mpi_finalize(-7, 7)
     agent_is_killed()
+    agent_of_an_earlier_launch_was_killed(7)
     if FLAVOUR == "mpich":  # Open MPI's mpirun starts these ranks itself
         daemon_is_killed()
 

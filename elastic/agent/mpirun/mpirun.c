@@ -532,11 +532,9 @@ void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation)
  * and the next launch begins. */
 static void take_over(rg__agent *a)
 {
-    struct rg__launches *l = a->launches;
-    if (a->life.agents > 1 && !l->has_taken_over)
+    if (a->life.agents > 1 && a->launches->seen == 1)
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0,
                          "the agent of host %.63s was killed", a->params->host);
-    l->has_taken_over = true;
 }
 
 static void see_launch(rg__agent *a, const rg__mpirun *run)
@@ -544,6 +542,7 @@ static void see_launch(rg__agent *a, const rg__mpirun *run)
     struct rg__launches *l = a->launches;
     end_launch(a); /* of the one before, if its end was not seen */
     l->number = run->number;
+    l->seen++;
     l->is_over = a->launch.is_mpi_broken = false;
     l->begun_ns = rg__now_ns();
     rg__scratch_make(a);
@@ -629,11 +628,14 @@ void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line)
 
 /* ------------------------------------------------------------------ the end */
 
-/* An agent that has taken over knows no helper, nor how these end. */
+/* An agent that has taken over a launch knows no helper of it, nor how these
+ * end. */
 bool rg__mpirun_may_have_said(const rg__agent *a, int code)
 {
-    const bool is_broken = a->launch.is_mpi_broken || a->life.agents > 1;
-    return a->params->is_mpi && is_broken &&
+    if (!a->params->is_mpi)
+        return false;
+    const bool is_known = a->life.agents == 1 || a->launches->seen > 1;
+    return (a->launch.is_mpi_broken || !is_known) &&
            (a->params->flavour->broken_code == 0 ||
             a->params->flavour->broken_code == code);
 }

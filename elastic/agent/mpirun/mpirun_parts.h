@@ -22,7 +22,8 @@ struct rg__launches {
     uint64_t begun_ns;    /* here */
     uint64_t over_ns;     /* since when it is over */
     uint64_t detected_ns; /* of the fault that has ended it, 0: none */
-    bool has_taken_over, has_told_of_stdin, has_told_of_steps;
+    int seen;             /* launches, by this agent */
+    bool has_told_of_stdin, has_told_of_steps;
     rg__helper *helpers;
     struct rg__served *served_here; /* proxies.c */
     rg__timer *sweep;
