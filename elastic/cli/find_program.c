@@ -3,19 +3,11 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "sdk/base/child.h"
 #include "sdk/base/fail.h"
-
-bool rg__is_program(const char *path)
-{
-    struct stat at;
-    return stat(path, &at) == 0 && S_ISREG(at.st_mode) &&
-           access(path, X_OK) == 0;
-}
 
 static rg_status check_path(const char *name)
 {
@@ -63,20 +55,6 @@ static rg_status check_interpreter(const char *script)
                     end != NULL ? " with a carriage return behind it" : "");
 }
 
-static bool find_in_path(const char *name, char *path, size_t bytes)
-{
-    const char *part = getenv("PATH"); /* not ours: no setting */
-    while (part != NULL && *part != '\0') {
-        const int n = (int)strcspn(part, ":");
-        const int length = snprintf(path, bytes, "%.*s/%s", n > 0 ? n : 1,
-                                    n > 0 ? part : ".", name);
-        if (length > 0 && (size_t)length < bytes && rg__is_program(path))
-            return true;
-        part += n + (part[n] == ':');
-    }
-    return false;
-}
-
 rg_status rg__find_program(const char *name, char *path, size_t bytes)
 {
     if (strchr(name, '/') != NULL) {
@@ -87,7 +65,7 @@ rg_status rg__find_program(const char *name, char *path, size_t bytes)
             return rg__fail(RG_ERR_INVALID, "the name %s is too long", name);
         return check_interpreter(path);
     }
-    if (find_in_path(name, path, bytes))
+    if (rg__find_in_path(name, path, bytes))
         return check_interpreter(path);
     if (rg__is_program(name))
         return rg__fail(

@@ -2,13 +2,9 @@
 #ifndef RG_ELASTIC_FIND_PROGRAM_H
 #define RG_ELASTIC_FIND_PROGRAM_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "regroup/regroup.h"
-
-/* A file that may be executed. */
-bool rg__is_program(const char *path);
 
 /* Find a program as a shell would, in PATH when its name has no slash.
  * ERR_INVALID: there is none, or it can't be executed. */

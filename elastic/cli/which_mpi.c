@@ -10,6 +10,7 @@
 #include "elastic/cli/capture.h"
 #include "elastic/cli/elf.h"
 #include "elastic/cli/find_program.h"
+#include "sdk/base/child.h"
 #include "sdk/base/fail.h"
 
 #define LIBRARIES_MAX ((size_t)256 << 10) /* bytes of their list */

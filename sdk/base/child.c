@@ -2,13 +2,36 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+bool rg__is_program(const char *path)
+{
+    struct stat at;
+    return stat(path, &at) == 0 && S_ISREG(at.st_mode) &&
+           access(path, X_OK) == 0;
+}
+
+bool rg__find_in_path(const char *name, char *path, size_t bytes)
+{
+    const char *part = getenv("PATH"); /* not ours: no setting */
+    while (part != NULL && *part != '\0') {
+        const int n = (int)strcspn(part, ":");
+        const int length = snprintf(path, bytes, "%.*s/%s", n > 0 ? n : 1,
+                                    n > 0 ? part : ".", name);
+        if (length > 0 && (size_t)length < bytes && rg__is_program(path))
+            return true;
+        part += n + (part[n] == ':');
+    }
+    return false;
+}
 
 void rg__child_follow(pid_t parent)
 {
@@ -62,8 +85,14 @@ static bool is_elf(const char *path)
  * machine would be read as a script. */
 void rg__child_run(char *const *argv)
 {
-    const bool is_path = strchr(argv[0], '/') != NULL;
-    (is_path && is_elf(argv[0]) ? execv : execvp)(argv[0], argv);
+    char found[PATH_MAX];
+    const char *path = argv[0];
+    if (strchr(path, '/') == NULL)
+        path = rg__find_in_path(path, found, sizeof found) ? found : "";
+    if (is_elf(path))
+        execv(path, argv);
+    else
+        execvp(argv[0], argv);
     dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", argv[0],
             strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);

@@ -5,7 +5,14 @@
 #define RG_BASE_CHILD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
+
+/* A file that may be executed. */
+bool rg__is_program(const char *path);
+
+/* Where PATH has it. */
+bool rg__find_in_path(const char *name, char *path, size_t bytes);
 
 /* End with the parent, which the caller of fork is. */
 void rg__child_follow(pid_t parent);
