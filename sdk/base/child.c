@@ -45,7 +45,7 @@ void rg__child_unset(bool (*is_such)(const char *name))
     for (char **v = environ; *v != NULL;) {
         char name[128] = "";
         const size_t n = strcspn(*v, "=");
-        if (n < sizeof name)
+        if (n < sizeof name && (*v)[n] == '=')
             memcpy(name, *v, n);
         if (!is_such(name) || unsetenv(name) != 0)
             v++;
