@@ -482,9 +482,15 @@ static void on_supervisor_gone(void *arg)
             a->params->host);
 }
 
+static void on_process_ended(void *agent_arg, int32_t pid, int32_t status)
+{
+    rg__slots_on_ended(agent_arg, pid, status);
+    rg__mpirun_on_ended(agent_arg, pid, status);
+}
+
 static rg_status watch_supervisor(rg__agent *a)
 {
-    const rg__fdstore_events events = {.ended = rg__slots_on_ended,
+    const rg__fdstore_events events = {.ended = on_process_ended,
                                        .gone = on_supervisor_gone,
                                        .finish = on_finish,
                                        .arg = a};

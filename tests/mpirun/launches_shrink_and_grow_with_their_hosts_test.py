@@ -57,6 +57,22 @@ def test():
                 job.kill_host(host)
             job.finish(code=75)
             claim("steps lost: 0" in job.text(), "a committed step was lost")
+    cannot_shrink()
+
+
+def cannot_shrink():
+    """The sentence has the flag that was given."""
+    with Hosts(2) as hosts, \
+            HostsJob(hosts, ["--mpi", "-n", "2", "--elastic-timeout", "1s"],
+                     ["--slots", "1"], [SOLVER, UNTIL_FINISH[1]],
+                     env=HOSTS_ENV) as job:
+        wait_ranks(job, 1, 2)
+        there = job.host_of(1)
+        job.lost.add(there)
+        job.kill_host(there)
+        job.finish(code=75)
+        claim("(1, with -n 2)" in job.text() and
+              "add hosts or lower -n" in job.text(), "why")
 
 
 main(test)

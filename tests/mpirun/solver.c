@@ -2,13 +2,15 @@
  * after k steps is known, whatever happens meanwhile (launching.py computes the
  * same), and it ends when a file is there.
  *
- *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK | --read |
+ *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK [CODE] | --read |
  *                      --hang-at STEP | --no-steps | --return CODE RANK |
- *                      --end CODE RANK]
+ *                      --end CODE RANK | --ballast MB]
  *
  * --hang-at: there rank 0 waits for a message that no rank sends; in the first
  * launch only, unless STEP is 0. --no-steps: it has no state. --return: from
- * main; --end: behind rg_finalize, without MPI_Finalize. */
+ * main; --end: behind rg_finalize, without MPI_Finalize. --stay: until SIGUSR1,
+ * and then it returns from main. --ballast: memory that a
+ * core dump has to write. */
 #include <mpi.h>
 #include <regroup/regroup_mpi.h>
 #include <signal.h>
@@ -56,6 +58,17 @@ static void step(uint64_t k)
     nanosleep(&pause, NULL);
 }
 
+static void await_signal(void)
+{
+    sigset_t one;
+    int signum;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &one, NULL);
+    fprintf(stderr, "rank %d stays\n", rank);
+    sigwait(&one, &signum);
+}
+
 static void hang(uint64_t at)
 {
     const char *restart = getenv("REGROUP_RESTART");
@@ -63,6 +76,14 @@ static void hang(uint64_t at)
     if (rank == 0 && (at == 0 || (restart != NULL && atoi(restart) == 0)))
         MPI_Recv(&never, 1, MPI_INT, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
+}
+
+static void take_ballast(size_t megabytes)
+{
+    static char *volatile ballast; /* or the compiler leaves it out */
+    ballast = malloc(megabytes << 20);
+    if (ballast != NULL)
+        memset(ballast, 1, megabytes << 20);
 }
 
 static void print_input(void)
@@ -96,6 +117,8 @@ int main(int argc, char **argv)
     }
     if (argc > 3 && strcmp(argv[2], "--hang-at") == 0)
         hang_at = strtoull(argv[3], NULL, 10);
+    if (argc > 3 && strcmp(argv[2], "--ballast") == 0)
+        take_ballast(strtoul(argv[3], NULL, 10));
     if (rank == 0 && argc > 2 && strcmp(argv[2], "--read") == 0)
         print_input();
     check(rg_init_mpi(MPI_COMM_WORLD, NULL, &ctx), "rg_init_mpi");
@@ -137,10 +160,12 @@ int main(int argc, char **argv)
     check(rg_finalize(ctx), "rg_finalize");
     rg_state_destroy(state);
     if (argc > 3 && strcmp(argv[2], "--stay") == 0 && rank == atoi(argv[3]))
-        pause(); /* and the others wait for it in MPI_Finalize */
+        await_signal(); /* and the others wait for it in MPI_Finalize */
     if (argc > 4 && strcmp(argv[2], "--end") == 0 && rank == atoi(argv[4]))
         end(atoi(argv[3]));
     MPI_Finalize();
+    if (argc > 4 && strcmp(argv[2], "--stay") == 0 && rank == atoi(argv[3]))
+        return atoi(argv[4]);
     return argc > 4 && strcmp(argv[2], "--return") == 0 && rank == atoi(argv[4])
                ? atoi(argv[3])
                : 0;

@@ -183,8 +183,7 @@ struct rg__launch_word {
     char why[RG__CAUSE_MAX]; /* it broke */
     int code;                /* of the rank that did it; 0: another reason */
     rg__broke_by by;
-    bool ends_itself;   /* ranks that end now are missed when it is over */
-    bool is_mpi_broken; /* here: its mpirun or daemon has ended badly */
+    bool ends_itself; /* ranks that end now are missed when it is over */
 };
 
 /* This incarnation. */

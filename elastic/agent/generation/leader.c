@@ -216,9 +216,9 @@ static void add_give_up(rg__txn_draft *t, const rg__plan *plan)
                 plan->failed->failed, flag, min);
     else
         add_end(t, RG__EXIT_BELOW_MIN,
-                "there have been too few workers (%d, with --min %d) for "
-                "longer than --elastic-timeout; add hosts or lower --min",
-                plan->alive, min);
+                "there have been too few workers (%d, with %s %d) for longer "
+                "than --elastic-timeout; add hosts or lower %s",
+                plan->alive, flag, min, flag);
 }
 
 static void add_leave_of(rg__txn_draft *t, const char *host,

@@ -48,14 +48,20 @@ static bool is_slot_over(const rg__agent *a, const rg__slot *s)
 
 /* A death after done is no fault; an exit code is the program's word, unless
  * its MPI has broken and spoken for it. */
+static void take(rg__agent *a, int code)
+{
+    if (code <= 128 && a->verdict.code == 0 &&
+        !rg__mpirun_may_have_said(a, code))
+        a->verdict.code = code;
+}
+
 static void take_code(rg__agent *a)
 {
-    for (int i = 0; i < a->params->slots; i++) {
-        const int code = a->slot[i].saved.exit_code;
-        if (a->slot[i].saved.has_finished && code <= 128 &&
-            a->verdict.code == 0 && !rg__mpirun_may_have_said(a, code))
-            a->verdict.code = code;
-    }
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].saved.has_finished)
+            take(a, a->slot[i].saved.exit_code);
+    if (a->is_done)
+        take(a, rg__mpirun_code(a));
 }
 
 void rg__agent_check_end(rg__agent *a)

@@ -32,8 +32,8 @@ typedef struct rg__flavour {
                           a program of its own, after its --host */
     bool awaits_daemons; /* a launcher that ends before its daemon has called
                             mpirun has failed */
-    bool aborts_by_kill; /* MPI_Abort kills the other ranks before mpirun ends
-                            with the code */
+    bool aborts_by_kill; /* MPI_Abort may kill any rank before mpirun ends with
+                            the code */
     int broken_code;     /* of ranks whose MPI has lost its daemon; 0: any */
     bool leaves_clients; /* does not look at how what it starts for hosts ends
                           */

@@ -5,6 +5,8 @@
 #include "elastic/agent/base/reap.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
+#include "elastic/agent/supervisor/fdrecord.h"
+#include "elastic/agent/supervisor/fdstore.h"
 #include "elastic/agent/workers/workers.h"
 
 #include <errno.h>
@@ -33,6 +35,8 @@
 #define CODE_NS       (50 * RG__MS)   /* for mpirun to end with its code */
 #define PATIENCE_NS   (5000 * RG__MS) /* with mpirun when the job is done */
 #define LEAVES        "a host leaves"
+#define HELPER        "helper." /* names of records */
+#define MPI_END       "mpi_end"
 #define WHERE_MAX     200
 #define START_MAX     100
 
@@ -119,8 +123,14 @@ void rg__mpirun_done(rg__agent *a)
 
 /* ----------------------------------------------------------------- helpers */
 
+static rg__fdrecord_name name_of(const rg__helper *h)
+{
+    return rg__fdrecord_name_as(HELPER "%d", h->pid);
+}
+
 static void drop_helper(rg__helper *h)
 {
+    rg__fdstore_drop(h->a->fdstore, name_of(h).text);
     rg__chain_remove(&h->a->launches->helpers, h);
     rg__loop_close(h->a->loop, &h->pidfd);
     free(h);
@@ -146,35 +156,40 @@ static bool may_know_code(const rg__agent *a)
 static void take_code(rg__agent *a, int status)
 {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    if (may_know_code(a) && code != 0 && code != SIGKILL)
+    if (!a->params->flavour->aborts_by_kill || code == 0 || code == SIGKILL)
+        return;
+    if (may_know_code(a))
         a->launch.code = code;
+    a->launches->end.code = code;
 }
 
-/* A shell in front of a daemon reports a signal as 128 + its number. */
-static int how_ended(const rg__helper *h)
+static void note_end(rg__agent *a, bool is_mpirun, int status)
 {
-    const int status = rg__how_ended(h->pid);
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    return !h->is_mpirun && code > 128 ? code - 128 : status;
-}
-
-static void on_helper_ended(void *arg, int fd, uint32_t events)
-{
-    rg__helper *h = arg;
-    rg__agent *a = h->a;
-    const char *what = h->is_mpirun ? "mpirun" : "a daemon of the MPI";
-    (void)fd, (void)events;
-    const int status = how_ended(h);
-    kill(-h->pid, SIGKILL); /* all that is left of its group */
-    rg__reap(h->pid);
-    const bool is_mpirun = h->is_mpirun, is_well = is_mpirun && status == 0;
-    drop_helper(h);
+    rg__mpi_end *end = &a->launches->end;
     if (status != 0)
         miss(a);
     if (is_mpirun)
         take_code(a, status);
     if (WIFSIGNALED(status) || (!is_mpirun && status != 0))
-        a->launch.is_mpi_broken |= !a->launches->is_killed;
+        end->is_broken |= !a->launches->is_killed;
+    rg__fdstore_put(a->fdstore, MPI_END, end, sizeof *end, NULL, 0);
+}
+
+/* A shell in front of a daemon reports a signal as 128 + its number. */
+static int told_end(const rg__helper *h, int status)
+{
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    return !h->is_mpirun && code > 128 ? code - 128 : status;
+}
+
+static void helper_ended(rg__helper *h, int how)
+{
+    rg__agent *a = h->a;
+    const char *what = h->is_mpirun ? "mpirun" : "a daemon of the MPI";
+    const int status = told_end(h, how);
+    const bool is_mpirun = h->is_mpirun, is_well = is_mpirun && status == 0;
+    note_end(a, is_mpirun, status);
+    drop_helper(h);
     if (a->launch.ends_itself && status == 0)
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0, LEAVES);
     else if (is_well || a->launches->is_over)
@@ -189,6 +204,46 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
                          "%s on host %.63s exited with code %d", what,
                          a->params->host, WEXITSTATUS(status));
     a->on->settled(a);
+}
+
+static void on_helper_ended(void *arg, int fd, uint32_t events)
+{
+    rg__helper *h = arg;
+    const pid_t pid = h->pid;
+    (void)fd, (void)events;
+    kill(-pid, SIGKILL); /* all that is left of its group */
+    helper_ended(h, rg__how_ended(pid));
+    rg__reap(pid);
+}
+
+void rg__mpirun_on_ended(rg__agent *a, int32_t pid, int32_t status)
+{
+    rg__helper *h = a->launches->helpers;
+    while (h != NULL && (h->pid != pid || h->pidfd >= 0))
+        h = h->next;
+    if (h != NULL)
+        helper_ended(h, status);
+}
+
+void rg__mpirun_resume(rg__agent *a)
+{
+    const rg__fdrecord_list *all = rg__fdstore_born_with(a->fdstore);
+    const rg__fdrecord *r = NULL;
+    rg__fdstore_read(a->fdstore, MPI_END, &a->launches->end,
+                     sizeof a->launches->end);
+    while ((r = rg__fdrecord_next(all, HELPER, r)) != NULL) {
+        rg__helper *h = calloc(1, sizeof *h);
+        if (h == NULL)
+            return; /* a sweep finds it, if it lives */
+        *h = (rg__helper){.next = a->launches->helpers,
+                          .a = a,
+                          .pid = r->pid,
+                          .pidfd = -1,
+                          .is_mpirun = r->bytes[0] != 0};
+        a->launches->helpers = h;
+        if (r->has_ended)
+            helper_ended(h, r->status);
+    }
 }
 
 /* ---------------------------------------------------------- standard input
@@ -284,9 +339,13 @@ rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun)
     }
     setpgid(h->pid, h->pid);
     h->pidfd = (int)syscall(SYS_pidfd_open, h->pid, 0);
-    if (h->pidfd >= 0 &&
-        rg__loop_watch(a->loop, h->pidfd, EPOLLIN, on_helper_ended, h) == RG_OK)
+    if (h->pidfd >= 0 && rg__loop_watch(a->loop, h->pidfd, EPOLLIN,
+                                        on_helper_ended, h) == RG_OK) {
+        const char is_run = is_mpirun;
+        rg__fdstore_put_child(a->fdstore, name_of(h).text, h->pid, &is_run, 1,
+                              NULL, 0);
         return RG_OK;
+    }
     kill(h->pid, SIGKILL);
     waitpid(h->pid, NULL, 0);
     drop_helper(h);
@@ -360,12 +419,17 @@ static pid_t find_spared(const rg__agent *a)
     return h != NULL && has_time && may_know_code(a) ? h->pid : 0;
 }
 
-/* How a recalled rank ends counts for nothing. */
+/* How a recalled rank ends counts for nothing. A rank dies with its shim, and
+ * so would a core dump. */
 static bool awaits_shim(const rg__agent *a)
 {
-    for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].saved.child != 0 && !a->slot[i].saved.is_recalled)
-            return rg__now_ns() - a->launches->over_ns < SHIMS_NS;
+    const bool has_time = rg__now_ns() - a->launches->over_ns < SHIMS_NS;
+    for (int i = 0; i < a->params->slots; i++) {
+        const rg__slot *s = &a->slot[i];
+        if (s->saved.child != 0 &&
+            (s->w.is_crashed || (has_time && !s->saved.is_recalled)))
+            return true;
+    }
     return false;
 }
 
@@ -528,8 +592,8 @@ void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation)
 
 /* ------------------------------------------------------------------ follow */
 
-/* An agent that takes over knows no helper: it ends what is left of a launch,
- * and the next launch begins. */
+/* An agent that takes over has not heard all that the one before has: it ends
+ * what is left of a launch, and the next launch begins. */
 static void take_over(rg__agent *a)
 {
     if (a->life.agents > 1 && a->launches->seen == 1)
@@ -543,7 +607,9 @@ static void see_launch(rg__agent *a, const rg__mpirun *run)
     end_launch(a); /* of the one before, if its end was not seen */
     l->number = run->number;
     l->seen++;
-    l->is_over = a->launch.is_mpi_broken = false;
+    l->is_over = false;
+    l->end = (rg__mpi_end){false, 0};
+    rg__fdstore_drop(a->fdstore, MPI_END);
     l->begun_ns = rg__now_ns();
     rg__scratch_make(a);
     rg__log(RG__DEBUG, "agent", "launch %llu begins",
@@ -628,16 +694,16 @@ void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line)
 
 /* ------------------------------------------------------------------ the end */
 
-/* An agent that has taken over a launch knows no helper of it, nor how these
- * end. */
 bool rg__mpirun_may_have_said(const rg__agent *a, int code)
 {
-    if (!a->params->is_mpi)
-        return false;
-    const bool is_known = a->life.agents == 1 || a->launches->seen > 1;
-    return (a->launch.is_mpi_broken || !is_known) &&
+    return a->params->is_mpi && a->launches->end.is_broken &&
            (a->params->flavour->broken_code == 0 ||
             a->params->flavour->broken_code == code);
+}
+
+int rg__mpirun_code(const rg__agent *a)
+{
+    return a->launches->end.code;
 }
 
 bool rg__mpirun_is_running(rg__agent *a)

@@ -21,6 +21,9 @@ void rg__scratch_sweep(bool is_dry, rg__scratch_fn fn, void *arg);
 
 rg_status rg__mpirun_create(rg__agent *a);
 void rg__mpirun_destroy(rg__agent *a);
+/* What an earlier agent of this incarnation has left. */
+void rg__mpirun_resume(rg__agent *a);
+void rg__mpirun_on_ended(rg__agent *a, int32_t pid, int32_t status);
 
 /* The keys of all/ have moved: begin, or end, what they say. */
 void rg__mpirun_follow(rg__agent *a);
@@ -48,6 +51,8 @@ bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
 bool rg__mpirun_is_running(rg__agent *a);
 /* Is it the code of an MPI that has broken, rather than a program's? */
 bool rg__mpirun_may_have_said(const rg__agent *a, int code);
+/* A program's code that only mpirun knows; 0: none. */
+int rg__mpirun_code(const rg__agent *a);
 void rg__mpirun_kill(void *agent_arg); /* a timer's, too */
 /* The agent gives up processes that SIGKILL does not end. */
 void rg__mpirun_leave_behind(rg__agent *a);

@@ -7,14 +7,21 @@
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"
 
-/* mpirun, or a daemon of the MPI: a child of ours. */
+/* mpirun, or a daemon of the MPI: a child of ours, or of the supervisor if an
+ * agent before us has started it. */
 typedef struct rg__helper {
     struct rg__helper *next;
     rg__agent *a;
     pid_t pid;
-    int pidfd;
+    int pidfd; /* -1: the supervisor says how it ends */
     bool is_mpirun;
 } rg__helper;
+
+/* How the MPI of the newest launch has ended here. */
+typedef struct rg__mpi_end {
+    bool is_broken; /* mpirun or a daemon has ended badly */
+    int code;       /* mpirun's, where it may be a rank's; 0: none */
+} rg__mpi_end;
 
 struct rg__launches {
     uint64_t number;      /* the newest launch that was seen here */
@@ -23,6 +30,7 @@ struct rg__launches {
     uint64_t over_ns;     /* since when it is over */
     uint64_t detected_ns; /* of the fault that has ended it, 0: none */
     int seen;             /* launches, by this agent */
+    rg__mpi_end end;      /* which outlives this agent, as helpers do */
     bool has_told_of_stdin, has_told_of_steps;
     rg__helper *helpers;
     struct rg__served *served_here; /* proxies.c */

@@ -113,8 +113,20 @@ static bool is_shim(pid_t pid)
     return first < n && strcmp(line + first, RG__CMD_RANK) == 0;
 }
 
+/* It may dump core, and is ended by the rules of its slot. */
+static bool has_crashed(const rg__agent *a, pid_t pid)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        const rg__slot *s = &a->slot[i];
+        if (s->w.is_crashed && (pid == s->saved.child || pid == s->w.pid))
+            return true;
+    }
+    return false;
+}
+
 /* Our own processes have no mark, and their children are looked at. */
-static int kill_marked(tree *t, bool spares_shims, pid_t spared, pid_t *left_p)
+static int kill_marked(const rg__agent *a, tree *t, bool spares_shims,
+                       pid_t spared, pid_t *left_p)
 {
     int found = 0;
     for (int i = 0; i < t->n; i++) {
@@ -127,7 +139,8 @@ static int kill_marked(tree *t, bool spares_shims, pid_t spared, pid_t *left_p)
             continue;
         found++;
         *left_p = one->pid;
-        if (one->pid != spared && (!spares_shims || !is_shim(one->pid)))
+        if (one->pid != spared && (!spares_shims || !is_shim(one->pid)) &&
+            !has_crashed(a, one->pid))
             kill(one->pid, SIGKILL);
     }
     return found;
@@ -142,7 +155,7 @@ int rg__sweep_kill(const rg__agent *a, bool spares_shims, pid_t spared,
     snprintf(t.socket, sizeof t.socket, RG__ENV_SOCKET "=%s",
              rg__workers_socket(a));
     add(&t, supervisor > 1 ? supervisor : getpid(), false);
-    const int found = kill_marked(&t, spares_shims, spared, left_p);
+    const int found = kill_marked(a, &t, spares_shims, spared, left_p);
     free(t.text);
     free(t.of);
     return t.has_failed ? 1 : found;

@@ -555,10 +555,12 @@ static void recall_rank(rg__slot *s)
     if (!is_alive && (s->saved.state != SLOT_STARTING || has_ended))
         return; /* its own end is the fault, or it has none */
     s->saved.is_recalled = true;
-    if (is_alive)
+    if (is_alive) {
+        rg__worker_note_crash(s); /* maybe all ranks crash at once */
         rg__slot_lost(s, "ends with its launch");
-    else
+    } else {
         rg__slot_kill(s);
+    }
 }
 
 void rg__slot_recall(rg__slot *s, uint64_t generation)

@@ -34,21 +34,25 @@
 
 /* -------------------------------------------------------------------- hear */
 
+void rg__worker_note_crash(rg__slot *s)
+{
+    const uint32_t dying =
+        s->w.page != NULL ? atomic_load(&s->w.page->dying) : 0;
+    s->w.is_crashed = dying > 0 && dying < NSIG; /* else it is scribbled */
+    s->w.crash_signal = s->w.is_crashed ? (int)dying : 0;
+}
+
 /* By whichever sign shows first. */
 static void on_death(void *arg)
 {
     rg__slot *s = arg;
     rg__worker_drain(s);
-    const uint32_t dying =
-        s->w.page != NULL ? atomic_load(&s->w.page->dying) : 0;
     if (rg__slot_is_alive(s))
-        s->w.is_crashed = dying > 0 && dying < NSIG; /* else it is scribbled */
-    if (s->w.is_crashed) {
-        s->w.crash_signal = (int)dying;
-        rg__slot_lost(s, "crashed with signal %u", dying);
-    } else {
+        rg__worker_note_crash(s);
+    if (s->w.is_crashed)
+        rg__slot_lost(s, "crashed with signal %d", s->w.crash_signal);
+    else
         rg__slot_lost(s, "died");
-    }
 }
 
 /* Two threads of a worker speak: it may come to the door first. */

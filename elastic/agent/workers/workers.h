@@ -77,6 +77,8 @@ void rg__worker_refuse(rg__agent *a, int sock, const char *why);
 rg_status rg__workers_listen(rg__agent *a);
 void rg__workers_close(rg__agent *a);
 void rg__worker_forget_record(rg__slot *s); /* of the last that has ended */
+/* While it is alive: what it has said of a crash of its own. */
+void rg__worker_note_crash(rg__slot *s);
 void rg__worker_forget(rg__slot *s); /* after its death is known and fenced */
 void rg__worker_drain(rg__slot *s);  /* read what it said before it died */
 void rg__worker_resume(rg__slot *s); /* of an earlier agent, if there is one */
