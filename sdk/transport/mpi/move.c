@@ -17,7 +17,7 @@ static MPI_Datatype type_of(const rg__mpi *c)
 
 static uint64_t bytes_of(const rg__mpi *c, uint64_t elements)
 {
-    return elements * rg_type_size(c->coll.type);
+    return elements * c->element;
 }
 
 rg_status rg__mpi_send(rg__mpi *c, int to, const void *data, uint64_t count)
@@ -79,7 +79,7 @@ static bool may_swap(const rg__mpi *c)
  * members that don't use the same ones. */
 static uint64_t piece_of(const rg__mpi *c, rg__elements p)
 {
-    return may_swap(c) ? SWAP_BYTES / rg_type_size(c->coll.type) : p.count;
+    return may_swap(c) ? SWAP_BYTES / c->element : p.count;
 }
 
 static rg_status post_receives(rg__mpi *c)
@@ -176,8 +176,7 @@ static rg_status copy_own(rg__mpi *c)
     const uint64_t count = rg__least(from.count, to.count);
     const char *source = send_at(c, from);
     char *target = recv_at(c, to);
-    const uint64_t now =
-        rg__least(count - c->at, RG__WORK_BYTES / rg_type_size(c->coll.type));
+    const uint64_t now = rg__least(count - c->at, RG__WORK_BYTES / c->element);
     const uint64_t at = target > source ? count - c->at - now : c->at;
     if (now > 0 && target != source)
         copy(target + bytes_of(c, at), source + bytes_of(c, at),
@@ -197,7 +196,7 @@ static rg_status copy_own(rg__mpi *c)
  * these, at: of the next part. */
 static void copy_aside(rg__mpi *c)
 {
-    uint64_t left = RG__WORK_BYTES / rg_type_size(c->coll.type);
+    uint64_t left = RG__WORK_BYTES / c->element;
     while (c->part < (uint64_t)c->n && left > 0) {
         const rg__elements p = rg__elements_to(c, (int)c->part);
         const uint64_t now = rg__least(p.count - c->at, left);
@@ -252,8 +251,7 @@ static rg_status swap(rg__mpi *c)
         return c->part < (uint64_t)c->n ? swap(c) : RG_OK;
     }
     const int partner = partner_of(c);
-    const uint64_t now =
-        rg__least(count - c->at, SWAP_BYTES / rg_type_size(c->coll.type));
+    const uint64_t now = rg__least(count - c->at, SWAP_BYTES / c->element);
     char *data = recv_at(c, rg__elements_from(c, partner)) + bytes_of(c, c->at);
     c->stage = swap;
     c->at += now;

@@ -381,6 +381,7 @@ static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
                         rg__set_words(c->id).text);
     const bool is_each = rg__mpi_check() == CHECK_EACH;
     c->coll = *coll;
+    c->element = rg_type_size(coll->type);
     if (coll->kind == RG__JOIN && !is_each)
         return refuse_join(c);
     c->ops++;

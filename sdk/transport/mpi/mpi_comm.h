@@ -58,6 +58,7 @@ struct rg__mpi {
     uint64_t ops;  /* started */
 
     rg__coll coll;
+    size_t element; /* bytes of one */
     uint64_t hash;  /* a hash of what members must start alike */
     int tag;        /* tag of its messages: members that have started different
                 things do not take each other's */

@@ -1,7 +1,7 @@
 /* Reductions, by messages; in sets of many members by MPI, if it has the type.
  *
- *   pairwise  the smallest, among 4, 8 or 16: recursive doubling; in each step
- *             a rank and its partner exchange all that they have gathered
+ *   pairwise  the smallest, among 2, 4, 8 or 16: recursive doubling; in each
+ *             step a rank and its partner exchange all that they have gathered
  *   together  small ones: each rank sends all to all, and all compute it, in
  *             rank order
  *   to root   a REDUCE that is not large: each rank sends all to the root
@@ -38,7 +38,7 @@
 
 static size_t bytes_of(const rg__mpi *c, uint64_t elements)
 {
-    return (size_t)elements * rg_type_size(c->coll.type);
+    return (size_t)elements * c->element;
 }
 
 static bool has_result(const rg__mpi *c)
@@ -85,7 +85,7 @@ static rg_status finish(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const uint64_t now =
-        rg__least(o->count - c->at, RG__WORK_BYTES / rg_type_size(o->type));
+        rg__least(o->count - c->at, RG__WORK_BYTES / c->element);
     rg__finish(o, (char *)o->recv + bytes_of(c, c->at), (size_t)now, c->n);
     c->at += now;
     return c->at == o->count ? RG_OK : RG_IN_PROGRESS;
@@ -154,7 +154,7 @@ static rg_status set_aside(rg__mpi *c)
             return st;
     }
     const uint64_t piece = rg__mpi_are_multiple()
-                               ? RG__WORK_BYTES / rg_type_size(c->coll.type)
+                               ? RG__WORK_BYTES / c->element
                                : c->part; /* the caller may stay away */
     const uint64_t now = rg__least(c->part - c->done, piece);
     rg__copy(c->scratch + bytes_of(c, c->done),
@@ -299,7 +299,7 @@ static uint64_t message_of(const rg__mpi *c, uint64_t count)
     const uint64_t bytes = bytes_of(c, count);
     const bool is_cut =
         c->is_together && bytes >= AT_ONCE && bytes < 2 * AT_ONCE;
-    return is_cut ? CUT / rg_type_size(c->coll.type) : count;
+    return is_cut ? CUT / c->element : count;
 }
 
 static rg_status receive_slice(rg__mpi *c, int from, char *data, uint64_t count)
@@ -460,8 +460,8 @@ static rg_status compute(rg__mpi *c)
     const rg__round *round = this_round(c);
     const uint64_t count = slice_of(c, round, c->rank).count;
     const uint64_t stop =
-        rg__least(count, c->done + RG__WORK_BYTES / rg_type_size(c->coll.type));
-    const uint64_t most = RG__REDUCE_BLOCK / rg_type_size(c->coll.type);
+        rg__least(count, c->done + RG__WORK_BYTES / c->element);
+    const uint64_t most = RG__REDUCE_BLOCK / c->element;
     const bool is_early = is_written_early(c, round);
     while (c->done < stop) {
         const size_t now = (size_t)rg__least(stop - c->done, most);
@@ -481,7 +481,7 @@ static rg_status begin_rounds(rg__mpi *c)
 {
     const uint64_t n = (uint64_t)c->n, all = length(c);
     const uint64_t bytes = n > 4 ? n * PIECE_BYTES : 4 * PIECE_BYTES;
-    c->round_count = bytes / rg_type_size(c->coll.type);
+    c->round_count = bytes / c->element;
     if (rg__kind_scatters(c->coll.kind))
         c->round_count = c->round_count / n + 1;
     if (c->is_together)
@@ -541,8 +541,8 @@ static rg_status add_up(rg__mpi *c)
     const void *src[RG__SOURCES_MAX];
     const rg__coll *o = &c->coll;
     const uint64_t stop =
-        rg__least(o->count, c->at + RG__WORK_BYTES / rg_type_size(o->type));
-    const uint64_t most = RG__REDUCE_BLOCK / rg_type_size(o->type);
+        rg__least(o->count, c->at + RG__WORK_BYTES / c->element);
+    const uint64_t most = RG__REDUCE_BLOCK / c->element;
     const bool is_early = c->rank > 1 && o->send == o->recv;
     while (c->at < stop) {
         const size_t now = (size_t)rg__least(stop - c->at, most);
@@ -617,14 +617,12 @@ static rg_status join_partner(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const bool is_lower = (c->rank & (int)c->done) == 0;
+    const bool is_last = 2 * c->done == (uint64_t)c->n;
     const void *src[2] = {c->scratch, c->scratch};
     src[!is_lower] = brought_so_far(c);
-    rg__combine(o, o->recv, src, 2, (size_t)o->count, 0);
+    rg__combine(o, o->recv, src, 2, (size_t)o->count, is_last ? c->n : 0);
     c->done *= 2;
-    if (c->done < (uint64_t)c->n)
-        return exchange_with_partner(c);
-    rg__finish(o, o->recv, (size_t)o->count, c->n);
-    return RG_OK;
+    return is_last ? RG_OK : exchange_with_partner(c);
 }
 
 static rg_status begin_pairwise(rg__mpi *c)
@@ -642,12 +640,18 @@ static bool mpi_has(const rg__coll *o)
            o->prescale == 0;
 }
 
-/* F16 and BF16 would be rounded at each step, and scaled more than once. */
+/* Two exchange all they have, and a single step needs no thread between its
+ * messages. Among more, F16 and BF16 would be rounded at each step, and scaled
+ * more than once. */
 static bool goes_pairwise(const rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
-    return o->kind == RG__ALLREDUCE && o->count > 0 &&
-           bytes_of(c, o->count) <= IN_PAIRS && c->n > 2 &&
+    const uint64_t bytes = bytes_of(c, o->count);
+    if (o->kind != RG__ALLREDUCE || bytes == 0)
+        return false;
+    if (c->n == 2)
+        return bytes < AT_ONCE;
+    return c->is_attended && bytes <= IN_PAIRS && c->n > 2 &&
            (c->n & (c->n - 1)) == 0 && mpi_has(o);
 }
 
@@ -707,7 +711,7 @@ static rg_status choose(rg__mpi *c)
                         "transport mpi has this operation, type or scale for "
                         "sets of up to %d members, and %s has %d",
                         RG__SOURCES_MAX, rg__set_words(c->id).text, c->n);
-    if (is_few && c->is_attended && goes_pairwise(c))
+    if (is_few && goes_pairwise(c))
         return begin_pairwise(c);
     if (is_few && goes_to_root(c))
         return begin_to_root(c);
