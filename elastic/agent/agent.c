@@ -164,6 +164,7 @@ static void follow_slot_met(rg__slot *s)
     rg__generation_show_begun(s);
     rg__vault_show_segments(s); /* before it has any of its own */
     rg__slots_kind_is_known(s->a);
+    rg__timeline_met(s);
     rg__publish(s->a);
 }
 

@@ -8,6 +8,10 @@
 
 #include "sdk/base/shm.h"
 
+#define CLOSE_NS                                                               \
+    10000 /* a shorter time between two waits is not worth an
+                          event of its own */
+
 rg_status rg__area_create(int *fd_p)
 {
     int fd = -1;
@@ -33,6 +37,55 @@ rg_status rg__area_map(int fd, rg__page **page_p, rg__record **record_p)
     return RG_OK;
 }
 
+static void put(rg__record *record, const rg__span *span)
+{
+    const uint64_t written =
+        atomic_load_explicit(&record->written, memory_order_relaxed);
+    if (written - atomic_load_explicit(&record->read, memory_order_acquire) >=
+        RG__SPANS) {
+        atomic_fetch_add(&record->dropped, 1);
+        return;
+    }
+    record->span[written % RG__SPANS] = *span;
+    atomic_store_explicit(&record->written, written + 1, memory_order_release);
+}
+
+static bool continues(const rg__span *wait, const rg__span *s)
+{
+    return s->span == RG__SPAN_WAIT && wait->begun_ns != 0 &&
+           s->begun_ns >= wait->begun_ns && s->number == wait->number &&
+           s->generation == wait->generation &&
+           (s->begun_ns <= wait->ended_ns ||
+            s->begun_ns - wait->ended_ns < CLOSE_NS);
+}
+
+/* A reader looks at begun_ns before and after. */
+static void set_wait(rg__span *wait, const rg__span *s)
+{
+    rg__span next = *s;
+    next.begun_ns = 0;
+    *wait = next;
+    __atomic_store_n(&wait->begun_ns, s->begun_ns, __ATOMIC_RELEASE);
+}
+
+static void put_program(rg__record *record, const rg__span *span)
+{
+    rg__span *wait = &record->wait;
+    if (continues(wait, span)) {
+        if (span->ended_ns > wait->ended_ns)
+            wait->ended_ns = span->ended_ns;
+        return;
+    }
+    if (wait->begun_ns != 0)
+        put(record, wait);
+    if (span->span == RG__SPAN_WAIT) {
+        set_wait(wait, span);
+    } else {
+        wait->begun_ns = 0;
+        put(record, span);
+    }
+}
+
 void rg__record_span(rg__record *record, const rg__span *span)
 {
     uint32_t nobody = 0;
@@ -42,17 +95,20 @@ void rg__record_span(rg__record *record, const rg__span *span)
         nobody = 0;
         sched_yield();
     }
-    const uint64_t written =
-        atomic_load_explicit(&record->written, memory_order_relaxed);
-    if (written - atomic_load_explicit(&record->read, memory_order_acquire) >=
-        RG__SPANS) {
-        atomic_fetch_add(&record->dropped, 1);
-    } else {
-        record->span[written % RG__SPANS] = *span;
-        atomic_store_explicit(&record->written, written + 1,
-                              memory_order_release);
-    }
+    if (span->span == RG__SPAN_OP)
+        put(record, span);
+    else
+        put_program(record, span);
     atomic_store_explicit(&record->writing, 0, memory_order_release);
+}
+
+bool rg__record_wait(const rg__record *record, rg__span *wait_p)
+{
+    const uint64_t begun =
+        __atomic_load_n(&record->wait.begun_ns, __ATOMIC_ACQUIRE);
+    *wait_p = record->wait;
+    return begun != 0 && wait_p->begun_ns == begun &&
+           __atomic_load_n(&record->wait.begun_ns, __ATOMIC_ACQUIRE) == begun;
 }
 
 bool rg__is_scalar_name(const char *name)

@@ -11,7 +11,8 @@
  * how a dump finds the rank that has not started what others wait in.
  *
  * Spans. A ring with one writer at a time and one reader, filled only while the
- * reader asks for it; what finds no room is counted.
+ * reader asks for it; what finds no room is counted. Waits that follow each
+ * other closely are one, which is in a place of its own until it is over.
  *
  * Scalars. A ring of the same kind, of what a step's rg_metric calls give over
  * all ranks, written by rank 0 alone; those of a step become visible at once.
@@ -119,6 +120,7 @@ typedef struct rg__record {
                                  looks at it */
     _Alignas(RG__LINE) _Atomic uint64_t read; /* by the reader */
     rg__half generation[2];
+    rg__span wait; /* not in the ring yet; begun_ns, written last, is 0: none */
     rg__span span[RG__SPANS];
     _Alignas(RG__LINE) _Atomic uint64_t scalars_written; /* ever */
     _Atomic uint64_t scalars_dropped;
@@ -142,6 +144,9 @@ static inline bool rg__record_traces(const rg__record *record)
 
 /* Any thread of the worker. */
 void rg__record_span(rg__record *record, const rg__span *span);
+
+/* By its reader: the wait that is not in the ring; false: there is none. */
+bool rg__record_wait(const rg__record *record, rg__span *wait_p);
 
 /* Letters, digits and _ . - / ; 1 to 63 of them. */
 bool rg__is_scalar_name(const char *name);

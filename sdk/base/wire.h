@@ -46,7 +46,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION   19u
+#define RG__WIRE_VERSION   20u
 #define RG__WIRE_MAX       65536
 #define RG__TEXT_MAX       256
 #define RG__KEY_BYTES      32

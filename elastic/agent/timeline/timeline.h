@@ -16,6 +16,9 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on);
 /* --timeline, if it is given. An error only where the job begins. */
 rg_status rg__timeline_open(rg__agent *a);
 
+/* A worker has its record now. */
+void rg__timeline_met(const rg__slot *s);
+
 /* Write what there is and end it; *events_p are in the file, or will be where
  * the disk is stuck for a tenth of a second, and *dropped_p found no room.
  * ERR_INVALID: there is none. */

@@ -3,7 +3,7 @@ the whole job: operations by set, waits, computing, commits, and the stages of a
 change after a worker's death, of each worker and of its replacement. It can be
 begun and ended while the job runs, and mistakes are one sentence.
 
-Covers: timeline.c timeline_writer.c timeline_cmd.c timeline_ask.c"""
+Covers: timeline.c timeline_events.c timeline_writer.c timeline_cmd.c timeline_ask.c"""
 import json
 import os
 import signal
@@ -29,7 +29,8 @@ def read_beside(job, name):
 
 
 def stop_waits_for_the_writer(job):
-    """But not for long, where that is held up."""
+    """But not for long, where that is held up: another timeline then begins
+    when the first has taken what is its own."""
     before = set(children(job.agent()))
     claim(job.run("timeline", "start", f"{job.folder}/w.json",
                   "test").returncode == 0, "start")
@@ -38,7 +39,14 @@ def stop_waits_for_the_writer(job):
     began = time.monotonic()
     claim(job.run("timeline", "stop", "test").returncode == 0, "stop")
     claim(time.monotonic() - began >= 0.1, "it was not waited for")
+    claim(job.run("timeline", "start", f"{job.folder}/v.json",
+                  "test").returncode == 0, "start")
+    job.wait_step(job.step() + 500)
+    claim("commit" not in names(read(job, "v.json")), "two take the spans")
     os.kill(writer, signal.SIGCONT)
+    until(lambda: "commit" in names(read_beside(job, "v.json")), 20, "commits")
+    claim(job.run("timeline", "stop", "test").returncode == 0, "stop")
+    check(read(job, "v.json"))
     until(lambda: "end of the timeline" in names(read_beside(job, "w.json"),
                                                  "i"), 20, "its end")
 

@@ -72,7 +72,7 @@ with Job(["-n", "2", "--timeline", "t.json"], trainer(*UNTIL_FINISH)) as job:
 
     def is_told():
         os.kill(pid, signal.SIGSTOP)
-        job.wait_step(job.step() + 500)
+        job.wait_step(job.step() + 5000)
         os.kill(pid, signal.SIGCONT)
         job.wait_step(job.step() + 50)
         return left_out(path)
