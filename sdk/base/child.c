@@ -71,10 +71,11 @@ void rg__child_ready(int in, int out, int err)
     close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
 }
 
+/* A pipe that has taken its place is not waited for. */
 static bool is_elf(const char *path)
 {
     char head[4] = "";
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     const bool is_read = fd >= 0 && read(fd, head, sizeof head) > 0;
     if (fd >= 0)
         close(fd);
