@@ -52,7 +52,8 @@ struct rg__leader {
                          not */
     rg__timer *look_timer;
     rg__timer *expect_timer;
-    rg__commit_id expected; /* resumed from by what is under way, if decided */
+    rg__commit_id expected; /* resumed from by what is under way, which members
+                               may be told of before it is on record */
     rg__plan_clock clock;
     bool is_competing;
     bool has_offered; /* in the look that is under way */

@@ -63,7 +63,6 @@ static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
     a->leader->acting = NULL;
-    rg__timer_stop(a->leader->expect_timer);
     if (!rg__agent_has_answer(a, st) || a->leader->whole == NULL)
         return;
     if (rg__mirror_revision(a->leader->whole) != a->leader->acted_on)
@@ -456,10 +455,11 @@ static void send_act(rg__agent *a, const rg__plan *plan, bool is_offered)
         add_act(&t, plan);
     a->leader->acted_on = rg__mirror_revision(a->leader->whole);
     a->leader->acting = rg__job_send(&t, on_acted, a, look_again);
-    a->leader->expected = plan->line.resume;
-    if (a->leader->acting != NULL && is_offered &&
-        plan->kind == RG__PLAN_DECIDE && plan->line.copies == 0)
+    a->leader->expected = (rg__commit_id){0};
+    if (is_offered && plan->kind == RG__PLAN_DECIDE && plan->line.copies == 0) {
+        a->leader->expected = plan->line.resume;
         rg__timer_set(a->leader->expect_timer, 0); /* once it is sent */
+    }
 }
 
 /* How long the offer may remain just that; 0: no longer, or there is none. */
