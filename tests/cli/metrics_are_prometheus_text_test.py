@@ -6,11 +6,14 @@ Covers: metrics.c scrape.c"""
 
 import ipaddress
 import re
+import subprocess
 import time
 import urllib.request
 
 from checkpoints import directory
-from house import Job, claim, main, trainer
+from house import LIBC, Job, claim, main, trainer
+
+CLONE_NEWNET = 0x40000000
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
@@ -76,8 +79,12 @@ def get(job):
 
 
 def link_local():
-    """An address of this machine with its zone; None: it has none that is in
-    use already."""
+    """An address with its zone, here or in a network namespace that this
+    process enters; None: there is none that is in use already."""
+    if LIBC.unshare(CLONE_NEWNET) == 0:
+        for words in ("link set lo up",
+                      "-6 addr add fe80::1/64 dev lo scope link nodad"):
+            subprocess.run(["ip", *words.split()], check=True)
     with open("/proc/net/if_inet6", encoding="ascii") as file:
         for line in file:
             address, _, _, scope, flags, interface = line.split()
