@@ -7,13 +7,14 @@ import os
 import signal
 import tempfile
 
-from checkpoints import names, steps, stopped
+from checkpoints import names, steps, stop_writer_of, stopped
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer, until
 
-# A writer takes a later commit where there is one: there is none for 40 steps.
 TRAINING = ("--commit-every", 40, "--save-every", 40)
-STOP = {"REGROUP_FAILPOINT": "checkpoint.written:step40:stop"}
+STOP = stop_writer_of(40, 80)
+# What it would write later must not come before that one.
+LATER = {"REGROUP_FAILPOINT": "commit.before_agree:gen2:sleep3000"}
 
 
 def test():
@@ -23,7 +24,7 @@ def test():
                               path, "--checkpoint-keep", "99"],
                       ["--slots", "1"],
                       trainer(*UNTIL_FINISH, *TRAINING, "--step-ms", 20),
-                      env={"h1": STOP}) as job:
+                      env={"h1": STOP, "h2": LATER}) as job:
             writer = until(lambda: stopped(hosts.pids("h1")), 40,
                            "the writer of h1 stops")[0]
             claim(job.host_of(0) == "h1", "rank 0 is elsewhere")

@@ -61,6 +61,15 @@ def descendants(pid):
     return found
 
 
+def stop_writer_of(step, later):
+    """Failpoints: the writer of that step's checkpoint stops. A writer takes a
+    later commit where there is one: rank 0 makes the next, of step `later`,
+    long after that."""
+    return {"REGROUP_FAILPOINT":
+            f"checkpoint.written:step{step}:start1:stop,"
+            f"commit.before_agree:rank0:step{later}:start1:sleep3000"}
+
+
 def stopped_writer(job):
     """The writer of a job on this machine that a failpoint has stopped."""
     return house.until(lambda: stopped(descendants(job.process.pid)), 40,

@@ -5,10 +5,10 @@ Covers: writer.c takeover.c"""
 import os
 import signal
 
-from checkpoints import directory, names, steps, stopped_writer
+from checkpoints import (directory, names, steps, stop_writer_of,
+                         stopped_writer)
 from house import UNTIL_FINISH, Job, claim, main, trainer, until
 
-# A writer takes a later commit where there is one: there is none for 20 steps.
 FLAGS = ("--commit-every", "20", "--save-every", "20")
 
 
@@ -16,8 +16,7 @@ def test():
     with directory() as path, \
             Job(["-n", "2", "--checkpoint-dir", path],
                 trainer(*UNTIL_FINISH, *FLAGS, "--step-ms", "20"),
-                env={"REGROUP_FAILPOINT": "checkpoint.written:step40:start1:stop"}
-                ) as job:
+                env=stop_writer_of(40, 60)) as job:
         writer = stopped_writer(job)
         claim(steps(path) == [20] and steps(path, ".part") == [40],
               f"{os.listdir(path)} is there")

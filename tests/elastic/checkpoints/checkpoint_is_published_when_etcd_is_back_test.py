@@ -7,10 +7,10 @@ Covers: saver.c claim.c"""
 import os
 import signal
 
-from checkpoints import directory, names, steps, stopped_writer
+from checkpoints import (directory, names, steps, stop_writer_of,
+                         stopped_writer)
 from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer, until
 
-# A writer takes a later commit where there is one: there is none for 20 steps.
 FLAGS = ("--commit-every", "20", "--save-every", "20")
 
 
@@ -18,8 +18,7 @@ def test():
     with Etcd() as etcd, directory() as path, \
             Job(["-n", "2", "--etcd", etcd.url, "--checkpoint-dir", path],
                 trainer(*UNTIL_FINISH, *FLAGS, "--step-ms", "10"),
-                env={"REGROUP_FAILPOINT": "checkpoint.written:step40:stop"}
-                ) as job:
+                env=stop_writer_of(40, 60)) as job:
         writer = stopped_writer(job)
         etcd.kill()
         os.kill(writer, signal.SIGCONT)

@@ -6,11 +6,11 @@ Covers: saver.c checkpoint_records.c"""
 import os
 import signal
 
-from checkpoints import directory, names, steps, stopped_writer
+from checkpoints import (directory, names, steps, stop_writer_of,
+                         stopped_writer)
 from house import UNTIL_FINISH, Job, claim, main, trainer, until
 
 KEPT = 67  # 64 decisions and three ancestors
-STOP = {"REGROUP_FAILPOINT": "checkpoint.written:step20:start1:stop"}
 FLAGS = ["--min", "1", "--max", "16", "--max-restarts", "1000000",
          "--checkpoint-every", "20", "--checkpoint-keep", "1000",
          "--detect", "10s"]
@@ -30,7 +30,8 @@ def kill_one(job):
 def test():
     with directory() as path, \
             Job([*FLAGS, "--checkpoint-dir", path],
-                trainer(*UNTIL_FINISH, "--step-ms", 5), env=STOP) as job:
+                trainer(*UNTIL_FINISH, "--step-ms", 5),
+                env=stop_writer_of(20, 21)) as job:
         writer = stopped_writer(job)
         while job.answer()["changes_total"] <= KEPT + 5:
             kill_one(job)
