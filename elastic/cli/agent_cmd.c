@@ -33,7 +33,8 @@ static rg_status prepare(rg__launch *launch, rg__rundir *dir,
     if (st == RG_OK && start->log_in != NULL)
         st = start->log_in(start->arg, launch, dir);
     if (st == RG_OK)
-        st = rg__launch_check_store(launch, &cli->settings);
+        st = rg__launch_check_store(launch, &cli->settings,
+                                    cli->settings.user.start_timeout_ms);
     return st;
 }
 

@@ -31,10 +31,10 @@ rg__finding rg__doctor_etcd(const rg__settings *s)
     const rg__etcd_params stranger = {.endpoints = ours.endpoints,
                                       .cacert = ours.cacert};
     if (st == RG_OK)
-        st = rg__store_check(&ours, JOB, CHECK_MS);
+        st = rg__store_check(&ours, JOB, CHECK_MS, 0);
     if (st != RG_OK)
         return rg__find(RG__FAIL, "%s", rg_last_error());
-    if (rg__store_check(&stranger, JOB, STRANGER_MS) == RG_OK)
+    if (rg__store_check(&stranger, JOB, STRANGER_MS, 0) == RG_OK)
         return rg__find(
             RG__WEAK,
             "%s lets in every client that reaches it, which can end jobs and "

@@ -431,10 +431,11 @@ rg__etcd_params rg__launch_etcd(const rg__launch *l, const rg__settings *s)
                              .key = rg__or_null(l->key)};
 }
 
-rg_status rg__launch_check_store(const rg__launch *l, const rg__settings *s)
+rg_status rg__launch_check_store(const rg__launch *l, const rg__settings *s,
+                                 uint64_t late_ms)
 {
     const rg__etcd_params params = rg__launch_etcd(l, s);
-    return rg__store_check(&params, l->job, CHECK_MS);
+    return rg__store_check(&params, l->job, CHECK_MS, late_ms);
 }
 
 static bool is_tagged(const rg__launch *l, const rg__settings *s)

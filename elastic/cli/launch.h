@@ -38,9 +38,11 @@ const char *rg__or_null(const char *text);
 rg__etcd_params rg__launch_etcd(const rg__launch *launch,
                                 const rg__settings *settings);
 
-/* Check that the etcd of --etcd answers and lets us in. ERR_STORE. */
+/* Check that the etcd of --etcd answers and lets us in; one that takes
+ * connections has late_ms, if that is more than the usual time. ERR_STORE. */
 rg_status rg__launch_check_store(const rg__launch *launch,
-                                 const rg__settings *settings);
+                                 const rg__settings *settings,
+                                 uint64_t late_ms);
 
 /* What the agent is given; borrows from all three. */
 rg__agent_params rg__launch_params(const rg__launch *launch, const rg__cli *cli,

@@ -114,7 +114,7 @@ static rg_status prepare(job_run *run, const rg__cli *cli)
                                       s->etcd_listen != NULL
                                           ? s->etcd_listen
                                           : rg__remotes_listen(&run->remotes));
-    return rg__launch_check_store(&run->launch, s);
+    return rg__launch_check_store(&run->launch, s, 0);
 }
 
 /* The job's code, once it is over. */

@@ -130,8 +130,9 @@ static const rg__cfg_field cli_table[] = {
     {"START_TIMEOUT", "30s",
      RG__CFG_TIME_AT(rg__settings, user.start_timeout_ms),
      "how long the first generation waits for --max workers before it starts "
-     "with --min of them, and how long hosts of a list are tried while fewer "
-     "can be reached"},
+     "with --min of them, how long hosts of a list are tried while fewer can "
+     "be reached, and how long an agent that starts waits for an etcd that "
+     "takes connections and answers late (10 s at least)"},
     {"ELASTIC_TIMEOUT", "600s",
      RG__CFG_TIME_AT(rg__settings, user.elastic_timeout_ms),
      "how long the job waits below --min before it ends with 75"},

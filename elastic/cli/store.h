@@ -18,9 +18,10 @@
 #include "regroup/regroup.h"
 
 /* Read a key of the job. ERR_INVALID: bad params. ERR_STORE: it does not answer
- * in time, or refuses the password. */
+ * in time (late_ms, if that is more and it takes connections), or refuses the
+ * password. */
 rg_status rg__store_check(const rg__etcd_params *params, const char *job,
-                          uint64_t timeout_ms);
+                          uint64_t timeout_ms, uint64_t late_ms);
 
 typedef struct rg__private_etcd {
     pid_t pid;          /* 0: none */

@@ -25,6 +25,12 @@ static void end_talk(rg__talk *talk, rg_status st, const char *why)
 static void on_deadline(void *arg)
 {
     rg__talk *talk = arg;
+    const uint64_t more_ms = talk->more_ms;
+    talk->more_ms = 0;
+    if (more_ms != 0 && rg__etcd_is_slow(talk->etcd)) {
+        rg__timer_set(talk->deadline, more_ms * RG__MS);
+        return;
+    }
     const char *why = rg__etcd_why(talk->etcd);
     char text[sizeof talk->why];
     snprintf(text, sizeof text, "etcd at %s gives no answer: %s%s",
@@ -124,7 +130,7 @@ void rg__talk_end_txn(void *arg, rg_status st, const rg__txn_reply *reply)
 /* ------------------------------------------------------------------- check */
 
 rg_status rg__store_check(const rg__etcd_params *params, const char *job,
-                          uint64_t timeout_ms)
+                          uint64_t timeout_ms, uint64_t late_ms)
 {
     char key[128];
     rg__talk talk;
@@ -132,6 +138,7 @@ rg_status rg__store_check(const rg__etcd_params *params, const char *job,
     rg_status st = rg__talk_open(&talk, params, -1);
     if (st == RG_OK) {
         rg__txn *txn = rg__txn_create();
+        talk.more_ms = late_ms > timeout_ms ? late_ms - timeout_ms : 0;
         rg__txn_get(txn, RG__THEN, key, NULL);
         st = rg__talk_ask(&talk, txn, rg__talk_end_txn, &talk, timeout_ms);
     }

@@ -17,7 +17,8 @@ typedef struct rg__talk {
     const char *endpoints; /* borrowed until rg__talk_close */
     struct sigaction pipe; /* what SIGPIPE did before */
     int signals;
-    bool is_dead; /* the process of pidfd has ended */
+    bool is_dead;     /* the process of pidfd has ended */
+    uint64_t more_ms; /* for an etcd that answers late, beyond the deadline */
     rg_status st;
     char why[512];
 } rg__talk;

@@ -51,6 +51,9 @@ void rg__etcd_destroy(rg__etcd *etcd);
 bool rg__etcd_is_up(const rg__etcd *etcd);
 /* It is up, and nothing has failed or was refused since the last answer. */
 bool rg__etcd_is_sound(const rg__etcd *etcd);
+/* A time limit has passed at an endpoint that takes connections: its answers
+ * come late, and are waited for. */
+bool rg__etcd_is_slow(const rg__etcd *etcd);
 /* It answers, but takes no writes: its database is full, for example. */
 bool rg__etcd_is_refusing(const rg__etcd *etcd);
 /* What it does while it is away: "does not answer" or "takes no writes". */

@@ -154,6 +154,11 @@ bool rg__etcd_is_sound(const rg__etcd *etcd)
            !rg__timer_is_set(etcd->refusing);
 }
 
+bool rg__etcd_is_slow(const rg__etcd *etcd)
+{
+    return etcd->doublings > 0;
+}
+
 bool rg__etcd_is_refusing(const rg__etcd *etcd)
 {
     return etcd->is_refusing && !etcd->is_silent;

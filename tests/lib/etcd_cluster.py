@@ -225,8 +225,9 @@ class Member:
 
     def start(self):
         with open(os.path.join(self.folder, "log"), "ab") as log:
-            self.process = subprocess.Popen(["etcd", *self.flags()],
-                                            stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                ["etcd", *self.flags()], stdout=log, stderr=log,
+                start_new_session=self.cluster.has_session)
 
     def kill(self):
         if self.process is not None:
@@ -277,10 +278,12 @@ class Member:
 
 
 class Cluster:
-    """size members; tls: (server's certificate, CA, client's certificate)."""
+    """size members; tls: (server's certificate, CA, client's certificate);
+    has_session: as in house.Etcd, each member."""
 
-    def __init__(self, size=3, tls=None):
+    def __init__(self, size=3, tls=None, has_session=False):
         need_etcd()
+        self.has_session = has_session
         self.size = size
         self.tls = tls and tls[:2]
         self.client = tls and tls[2]

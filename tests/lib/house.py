@@ -420,9 +420,11 @@ def free_port():
 
 
 class Etcd:
-    """An etcd of the test's own, which it may kill and start again."""
+    """An etcd of the test's own, which it may kill and start again; with a
+    session of its own it shares the processors as all others together do."""
 
-    def __init__(self):
+    def __init__(self, has_session=False):
+        self.has_session = has_session
         self.data = tempfile.mkdtemp(prefix="rg-etcd-")
         self.port, self.peer = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -448,7 +450,7 @@ class Etcd:
                  f"--initial-cluster=n1={peer}", "--heartbeat-interval=10",
                  "--election-timeout=100", "--logger=zap",
                  "--log-level=error"], stdout=log, stderr=log,
-                preexec_fn=end_with_us)
+                preexec_fn=end_with_us, start_new_session=self.has_session)
         until(lambda: self.put("ready", "1"), 20, "etcd answers a put")
 
     def post(self, call, **fields):

@@ -188,13 +188,14 @@ struct rg__launch_word {
 
 /* This incarnation. */
 struct rg__life {
-    int64_t lease_id;   /* 0: none yet */
-    uint32_t agents;    /* it has had so many; this one too */
-    uint64_t most_step; /* the most steps that a worker here has ended */
-    uint64_t offered;   /* generation of an offer that this host has taken up
+    int64_t lease_id;    /* 0: none yet */
+    uint32_t agents;     /* it has had so many; this one too */
+    uint64_t most_step;  /* the most steps that a worker here has ended */
+    uint64_t offered;    /* generation of an offer that this host has taken up
                            and that was not on record then; 0: none */
-    bool has_world;     /* the supervisor knows that the first one is formed */
-    int hosts_before;   /* that had a record when its first agent came */
+    bool has_world;      /* the supervisor knows that the first one is formed */
+    int hosts_before;    /* that had a record when its first agent came */
+    uint64_t opening_ns; /* since it is */
     rg__life_state state;
 };
 
