@@ -307,6 +307,16 @@ rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg)
     return RG_OK;
 }
 
+rg_status rg_state_on_save(rg_state *state, rg_save_fn fn, void *arg)
+{
+    if (state == NULL || state->ctx->is_running)
+        return rg__fail(RG_ERR_INVALID, "rg_state_on_save needs a state, and a "
+                                        "place before rg_run");
+    state->on_save = fn;
+    state->save_arg = arg;
+    return RG_OK;
+}
+
 rg_status rg_state_on_commit(rg_state *state, rg_commit_fn fn, void *arg)
 {
     if (state == NULL || state->ctx->is_running)

@@ -353,6 +353,33 @@ static rg_status commit(rg_state *state, uint64_t step, bool *is_announced_p)
     return RG_OK;
 }
 
+/* The program brings to registered memory what it keeps elsewhere. It may call
+ * collectives, so an agreement comes first: another rank may have ended its
+ * step in another way. */
+static rg_status bring(rg_state *state, bool has_agreed)
+{
+    bool is_announced = false;
+    rg_status st = RG_OK;
+    if (state->on_save == NULL)
+        return RG_OK;
+    if (!has_agreed)
+        st = agree(state, RG__STATE_AGREE_COPIES, state->step + 1,
+                   &is_announced);
+    if (st != RG_OK)
+        return st;
+    state->is_in_fn = false; /* it ends no steps */
+    st = state->on_save(state, state->save_arg);
+    state->is_in_fn = true;
+    return st;
+}
+
+static rg_status end_by_commit(rg_state *state, bool has_agreed,
+                               bool *is_announced_p)
+{
+    const rg_status st = bring(state, has_agreed);
+    return st == RG_OK ? commit(state, state->step + 1, is_announced_p) : st;
+}
+
 /* The commit's step has ended. If shards are copied, the history gets the
  * commit once it is safe from the loss of hosts. */
 static void note_commit(rg_state *state)
@@ -457,7 +484,7 @@ rg_status rg_step_end(rg_state *state)
         step_ended(state);
         return RG_OK;
     }
-    st = commit(state, state->step + 1, &is_announced);
+    st = end_by_commit(state, true, &is_announced);
     return st == RG_OK ? committed(state, true) : st;
 }
 
@@ -483,7 +510,7 @@ rg_status rg_state_commit(rg_state *state)
         rg__record_traces(state->ctx->record) ? rg__now_ns() : 0;
     const uint64_t range = rg__nvtx_begin("commit", "");
     trace_commit(state, RG__SPAN_BEGINS, began_ns);
-    st = commit(state, state->step + 1, &is_announced);
+    st = end_by_commit(state, false, &is_announced);
     if (st == RG_OK)
         st = committed(state, is_announced);
     trace_commit(state, RG__SPAN_COMMIT, began_ns);
@@ -501,7 +528,7 @@ rg_status rg_state_save(rg_state *state, const char *dir,
     if (st != RG_OK)
         return st;
     bool is_announced = false;
-    st = commit(state, state->step + 1, &is_announced);
+    st = end_by_commit(state, false, &is_announced);
     if (st != RG_OK)
         return st;
     step_ended(state);

@@ -109,6 +109,8 @@ struct rg_state {
                           memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
+    rg_save_fn on_save;
+    void *save_arg;
     void (*abandon)(rg_state *state); /* before it is freed; NULL: nothing */
     rg_commit_fn on_commit;
     void *commit_arg;

@@ -1,6 +1,6 @@
 /* Without an agent the world is one process, and everything in the header works
- * or says why it does not: rg_alloc and rg_free, on_reset, the step's end,
- * rg_run.
+ * or says why it does not: rg_alloc and rg_free, on_reset, on_save, the step's
+ * end, rg_run.
  *
  * Covers: door.c worker/run.c */
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 #include "tests/lib/huge.h"
 
 static rg_ctx *ctx;
-static int resets, runs;
+static int resets, saves, runs;
 static uint64_t position, other;
 
 static rg_status on_reset(rg_state *state, void *arg)
@@ -21,6 +21,24 @@ static rg_status on_reset(rg_state *state, void *arg)
     CHECK_OK(rg_allreduce(rg_world(ctx), &one, &one, 1, RG_I32, RG_SUM));
     resets++;
     return RG_OK;
+}
+
+/* Only a commit calls it, before it reads; it may call collectives, but ends no
+ * step. Its status is that of the commit, and then nothing is saved. */
+static rg_status on_save(rg_state *state, void *arg)
+{
+    CHECK(arg == &saves);
+    int32_t one = 1;
+    CHECK_OK(rg_allreduce(rg_world(ctx), &one, &one, 1, RG_I32, RG_SUM));
+    CHECK_STATUS(rg_step_end(state), RG_ERR_INVALID);
+    return ++saves == 1 ? RG_ERR_REFUSED : RG_OK;
+}
+
+static void a_commit_that_on_save_refuses(rg_state *state)
+{
+    CHECK_STATUS(rg_state_commit(state), RG_ERR_REFUSED);
+    CHECK_EQ(rg_state_step(state), 0);
+    CHECK_STATUS(rg_state_on_save(state, on_save, &saves), RG_ERR_INVALID);
 }
 
 static rg_status never(rg_state *state, void *arg)
@@ -53,6 +71,7 @@ static rg_status train(rg_state *state, void *arg)
     CHECK_STATUS(rg_state_add(second, "other", &other, sizeof other, NULL),
                  RG_ERR_INVALID);
     rg_state_destroy(second);
+    a_commit_that_on_save_refuses(state);
     while (position < 5) {
         position++;
         const rg_status st =
@@ -115,11 +134,13 @@ static void the_loop_runs_once(void)
     CHECK_OK(rg_state_create(ctx, NULL, &state));
     CHECK_OK(rg_state_add(state, "position", &position, sizeof position, NULL));
     CHECK_OK(rg_state_on_reset(state, on_reset, &resets));
+    CHECK_OK(rg_state_on_save(state, on_save, &saves));
     CHECK_STATUS(rg_step_end(state), RG_ERR_INVALID); /* not in fn */
     CHECK_STATUS(rg_state_commit(state), RG_ERR_INVALID);
     the_world_is_closed();
     CHECK_OK(rg_run(state, train, NULL));
     CHECK_EQ(runs, 1);
+    CHECK_EQ(saves, 3); /* and one for each second step */
     the_world_lives_on();
     CHECK_STATUS(rg_run(state, train, NULL), RG_ERR_INVALID);
     rg_state_destroy(state);

@@ -1024,6 +1024,16 @@ RG_API rg_status rg_state_slice(const rg_state *state, const char *name,
 typedef rg_status (*rg_reset_fn)(rg_state *state, void *arg);
 RG_API rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg);
 
+/* Call fn before registered memory is saved: by rg_state_commit, rg_state_save,
+ * and by rg_step_end where that saves. There a program copies to registered
+ * memory what it keeps elsewhere, so that a step without a commit costs
+ * nothing. All ranks call fn for the same step, on the thread of rg_run with no
+ * lock held, and fn may call collectives. A status other than RG_OK ends the
+ * call with that status, and nothing is saved. One fn per state; NULL: none.
+ * ERR_INVALID inside rg_run. */
+typedef rg_status (*rg_save_fn)(rg_state *state, void *arg);
+RG_API rg_status rg_state_on_save(rg_state *state, rg_save_fn fn, void *arg);
+
 /* Call fn once for each step that counts, in order, on every rank that made it.
  * The commit that makes the step count calls fn before it returns, also when it
  * returns ERR_HOSTS_CHANGED. A rank that learns only from the next decision

@@ -246,7 +246,7 @@ STRUCTS: dict[str, typing.Any] = {
     "rg_f64_f64": _pair(c_double, c_double)}
 
 TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
-ResetFn = TrainFn
+ResetFn = SaveFn = TrainFn
 CommitFn = CFUNCTYPE(None, c_void_p, c_uint64, c_void_p)
 BreakFn = CFUNCTYPE(None, c_void_p, c_uint64, c_void_p)
 RedistributeFn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
@@ -360,6 +360,7 @@ FUNCTIONS: dict[str, tuple] = {
     "rg_state_slice": (c_int, [c_void_p, c_char_p, _p(c_size_t),
                                _p(c_size_t)]),
     "rg_state_on_reset": (c_int, [c_void_p, ResetFn, c_void_p]),
+    "rg_state_on_save": (c_int, [c_void_p, SaveFn, c_void_p]),
     "rg_state_on_commit": (c_int, [c_void_p, CommitFn, c_void_p]),
     "rg_on_break": (c_int, [c_void_p, BreakFn, c_void_p]),
     "rg_metric": (c_int, [c_void_p, c_char_p, c_double, c_int]),

@@ -11,6 +11,7 @@ import pickle
 import random
 import sys
 import typing
+import zlib
 
 from ._context import Context, current, init
 from ._errors import Invalid, Unsupported
@@ -18,6 +19,8 @@ from ._state import State as PlainState
 
 Result = typing.TypeVar("Result")
 _RECORD_BYTES = 1 << 16
+_HEAD = 8  # bytes before a record, with its length
+_KEPT_STEPS = 4  # one of the last three commits, or the one that was begun
 
 
 class Recorded:
@@ -44,6 +47,18 @@ class Recorded:
         self._held.load_state_dict(record)
 
 
+def _whole(blob: bytes) -> bytes:
+    if len(blob) + _HEAD > _RECORD_BYTES:
+        raise Unsupported(
+            f"what State has to record takes {len(blob)} bytes, more than "
+            f"{_RECORD_BYTES - _HEAD}; register large arrays with add")
+    return len(blob).to_bytes(_HEAD, "little") + blob
+
+
+def _length(record: memoryview) -> int:
+    return int.from_bytes(record[:_HEAD], "little")
+
+
 class KeptState:
     """What an elastic program keeps: objects and counters, which are its
     attributes. A framework's State says which objects, and how."""
@@ -64,6 +79,12 @@ class KeptState:
         if saved[1] is not None and "numpy" in sys.modules:
             sys.modules["numpy"].random.set_state(saved[1])
 
+    def seed_generators(self, seed: int) -> None:
+        """As a program does; seed has 32 bits."""
+        random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(seed)
+
     def __init__(self, *, context: Context | None = None,
                  random: bool = True,  # pylint: disable=redefined-outer-name
                  **objects: typing.Any) -> None:
@@ -82,9 +103,11 @@ class KeptState:
             if handler is not None:
                 self._handlers[name] = handler
                 handler.add_to(self.plain, name)
-        set_("_record", bytearray(_RECORD_BYTES))
-        self.plain.add("record", self._record, may_differ=True)
-        self._save()
+        set_("_record", memoryview(bytearray(_RECORD_BYTES)))
+        set_("_drawn", {})  # this rank's generators, by steps
+        self.plain.add("record", self._record, constant=True)
+        self._note(self.plain.step)
+        self.plain.on_save(self._save)
         self.plain.on_reset(self._restore)
 
     def _handler(self, name: str, value: typing.Any) -> typing.Any:
@@ -120,46 +143,52 @@ class KeptState:
 
     # ------------------------------------------------------------ record
 
-    def _save(self) -> None:
+    def _note(self, step: int) -> int:
+        """Bring all to registered memory; the bytes of its record."""
         for handler in self._handlers.values():
             handler.save()
-        blob = pickle.dumps((
+        generators = self.generators() if self._random else None
+        whole = _whole(pickle.dumps((
             {name: handler.record()
              for name, handler in self._handlers.items()},
             {name: value for name, value in self._values.items()
-             if name not in self._handlers},
-            self.generators() if self._random else None))
-        if len(blob) + 8 > len(self._record):
-            raise Unsupported(
-                f"what State has to record takes {len(blob)} bytes, more than "
-                f"{len(self._record) - 8}; register large arrays with add")
-        whole = len(blob).to_bytes(8, "little") + blob
+             if name not in self._handlers}, generators)))
         self._record[:len(whole)] = whole
+        self._drawn.pop(step, None)
+        self._drawn[step] = generators
+        if len(self._drawn) > _KEPT_STEPS:
+            del self._drawn[next(iter(self._drawn))]
+        return len(whole)
+
+    def _save(self) -> None:
+        """A commit takes a slice of the record from each rank, so all have
+        rank 0's."""
+        self._note(self.plain.step + 1)
+        world = self.context.world
+        world.broadcast(self._record[:_HEAD])
+        end = _HEAD + _length(self._record)
+        world.broadcast(self._record[:end])
+        self._record[end:] = bytes(_RECORD_BYTES - end)
 
     def _restore(self) -> None:
-        whole = bytes(self._record)
-        records, counters, generators = pickle.loads(
-            whole[8:8 + int.from_bytes(whole[:8], "little")])
+        blob = self._record[_HEAD:_HEAD + _length(self._record)]
+        records, counters, generators = pickle.loads(blob)
         for name, handler in self._handlers.items():
             handler.load()
             handler.set_record(records[name])
         self._values.update(counters)
         if generators is not None:
-            self.set_generators(generators)
+            self._draw_on(generators, blob)
 
-    def _begin(self) -> None:
-        """Before the first commit all have what rank 0 has, but its
-        generators."""
-        if self.plain.step:
-            return
-        mine = self.generators()
-        world = self.context.world
-        for handler in self._handlers.values():
-            for place in getattr(handler, "places", {}).values():
-                world.broadcast(place.array())
-        world.broadcast(self._record)
-        self._restore()
-        self.set_generators(mine)
+    def _draw_on(self, generators: typing.Any, blob: memoryview) -> None:
+        """A rank that was there has its own generators again; any other gets
+        such as nobody has, and rank 0 those of the rank 0 before."""
+        mine = self._drawn.get(self.plain.step)
+        rank = self.context.rank
+        if mine is None and rank > 0:
+            self.seed_generators(zlib.crc32(blob, rank))
+        else:
+            self.set_generators(mine or generators)
 
     # ------------------------------------------------------------- steps
 
@@ -175,7 +204,6 @@ class KeptState:
 
     def commit(self) -> None:
         """End the step and save all, on all ranks or on none."""
-        self._save()
         self.plain.commit()
 
     def step_end(self) -> None:
@@ -189,7 +217,6 @@ class KeptState:
     def save(self, directory: typing.Union[str, os.PathLike, None] = None, *,
              keep: int = 0) -> None:
         """commit, and the commit becomes a checkpoint."""
-        self._save()
         self.plain.save(directory, keep=keep)
 
     def load(self, path: typing.Union[str, os.PathLike, None] = None
@@ -212,7 +239,4 @@ class KeptState:
 
     def run(self, function: typing.Callable[[], Result]) -> Result:
         """Run a training function elastically; regroup.run does it."""
-        def from_the_top() -> Result:
-            self._begin()
-            return function()
-        return self.plain.run(from_the_top)
+        return self.plain.run(function)

@@ -160,6 +160,8 @@ class State:
         self._on_reset: _Body | None = None
         self._commits: list[typing.Callable[[int], object]] = []
         self._on_commit: typing.Any = None  # what C calls
+        self._saves: list[typing.Callable[[], object]] = []
+        self._on_save: typing.Any = None
         self._dealers: list[typing.Any] = []  # what C calls, too
         self._raised: BaseException | None = None  # in what C has called
         self._is_running = False
@@ -287,6 +289,27 @@ class State:
     def _reset(self) -> None:
         for function in self._resets:
             _need_run("function of on_reset", function())
+
+    def on_save(self, function: typing.Callable[[], object]) -> None:
+        """Call a function before registered memory is saved, by commit, save,
+        or a step_end that saves: it copies there what lies elsewhere, and may
+        call collectives, as all ranks call it. Before run. Its exceptions
+        leave that call, and nothing is saved."""
+        need_runnable("function of on_save", function)
+        self._saves.append(function)
+        if self._on_save is None:
+            self._on_save = _abi.SaveFn(self._bring)
+            check(lib.rg_state_on_save(self.handle, self._on_save, None))
+
+    def _bring(self, _state: int, _argument: int) -> int:
+        try:
+            for function in self._saves:
+                _need_run("function of on_save", function())
+        except BaseException as error:  # pylint: disable=broad-except
+            self._raised = self._raised or error
+            return error.status if isinstance(error, RegroupError) \
+                else Status.ERR_INVALID
+        return Status.OK
 
     def on_commit(self, function: typing.Callable[[int], object]) -> None:
         """Call a function with the number of each step that counts, once and

@@ -43,6 +43,13 @@ class _Place:
         too where that is possible."""
         if tensor.data_ptr() == self.memory.data_ptr():
             return
+        if (tensor.shape, tensor.dtype) != (self.memory.shape,
+                                            self.memory.dtype):
+            raise Unsupported(
+                f"a tensor of State was {tuple(self.memory.shape)} of "
+                f"{self.memory.dtype} when State was made, and is now "
+                f"{tuple(tensor.shape)} of {tensor.dtype}; make it as it is "
+                "going to be first")
         self.memory.copy_(tensor.detach())
         if _is_plain(tensor.detach()):
             tensor.data = self.memory
@@ -61,7 +68,8 @@ class _Place:
 # ---------------------------------------------------------------- objects
 
 class _Model:
-    """A module's parameters and buffers, by their names."""
+    """A module's parameters and buffers, by their names, and which parameters
+    are frozen and which modules in evaluation."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
@@ -86,6 +94,10 @@ class _Model:
     def save(self) -> None:
         """Before a commit."""
         for name, tensor in self._tensors():
+            if name not in self.places:
+                raise Unsupported(
+                    f"the module got the tensor {name!r} after State was made,"
+                    " and State can't register it any more; make it first")
             self.places[name].save(tensor)
 
     def load(self) -> None:
@@ -93,11 +105,20 @@ class _Model:
         for name, tensor in self._tensors():
             self.places[name].load(tensor)
 
-    def record(self) -> None:
-        """Nothing more."""
+    def record(self) -> typing.Any:
+        """Names of those that are frozen, and in evaluation."""
+        return ([name for name, one in self.module.named_parameters()
+                 if not one.requires_grad],
+                [name for name, one in self.module.named_modules()
+                 if not one.training])
 
-    def set_record(self, _: typing.Any) -> None:
-        """Nothing more."""
+    def set_record(self, record: typing.Any) -> None:
+        """The other way."""
+        frozen, evaluated = map(set, record)
+        for name, parameter in self.module.named_parameters():
+            parameter.requires_grad = name not in frozen
+        for name, module in self.module.named_modules():
+            module.training = name not in evaluated
 
 
 def _twin(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -125,6 +146,7 @@ class _Optimizer:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
         self.places: dict[tuple[int, str], _Place] = {}
+        self._shape = self._groups()
         twin = _twin(optimizer)
         for i, (mine, other) in enumerate(zip(self._parameters(optimizer),
                                               self._parameters(twin))):
@@ -141,6 +163,9 @@ class _Optimizer:
         return [one for group in optimizer.param_groups
                 for one in group["params"]]
 
+    def _groups(self) -> list[int]:
+        return [len(group["params"]) for group in self.optimizer.param_groups]
+
     def add_to(self, state: PlainState, prefix: str) -> None:
         """Register them; with Adasum each rank has its own."""
         for (i, key), place in self.places.items():
@@ -149,6 +174,12 @@ class _Optimizer:
 
     def save(self) -> None:
         """Before a commit."""
+        if self._groups() != self._shape:
+            raise Unsupported(
+                f"{type(self.optimizer).__name__} had groups of {self._shape} "
+                f"parameters when State was made, and has {self._groups()} "
+                "now; give it all groups first, and freeze parameters until "
+                "they are trained")
         for i, parameter in enumerate(self._parameters(self.optimizer)):
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 if isinstance(value, torch.Tensor):
@@ -206,8 +237,9 @@ class State(KeptState):
                 state.commit()
 
     Before run, once in a process. Rank 0's of the first generation is the one
-    from which all begin. Generators of random numbers are kept by each rank
-    unless random is False; a newcomer gets those of another rank.
+    from which all begin, and a commit has rank 0's counters. Each rank keeps
+    its own generators of random numbers unless random is False; a newcomer's
+    are seeded with what no other rank has.
     """
 
     def handler_of(self, value: typing.Any) -> typing.Any:
@@ -220,10 +252,18 @@ class State(KeptState):
 
     def generators(self) -> typing.Any:
         """Torch's as well."""
-        return torch.get_rng_state().numpy().tobytes(), super().generators()
+        gpu = torch.cuda.is_initialized()
+        return (torch.get_rng_state().numpy(), super().generators(),
+                torch.cuda.get_rng_state().numpy() if gpu else None)
 
     def set_generators(self, saved: typing.Any) -> None:
         """The other way."""
-        torch.set_rng_state(torch.frombuffer(bytearray(saved[0]),
-                                             dtype=torch.uint8))
+        torch.set_rng_state(torch.from_numpy(saved[0]))
         super().set_generators(saved[1])
+        if saved[2] is not None and torch.cuda.is_available():
+            torch.cuda.set_rng_state(torch.from_numpy(saved[2]))
+
+    def seed_generators(self, seed: int) -> None:
+        """Torch's as well."""
+        torch.manual_seed(seed)
+        super().seed_generators(seed)
