@@ -5,7 +5,7 @@ length; each rank that was there draws its own random numbers again, a
 newcomer others, and a new rank 0 those of the one before. A change that is
 announced to a step that saves nothing finds all kinds as that step left them.
 What can't come back is refused: groups, tensors and shapes that were not there
-when State was made.
+when State was made. A second State and copies of one are refused in a sentence.
 
 Covers: _kept.py _state.py torch/_model_state.py torch/_data.py"""
 import os
@@ -205,6 +205,21 @@ def refusals(regroup, torch, state):
     return fails
 
 
+def refuse_another(regroup, torch, state):
+    import copy
+    try:
+        regroup.torch.State(more=torch.nn.Linear(1, 1))
+        raise AssertionError("a second State was taken")
+    except regroup.Invalid as error:
+        assert "has a State already" in str(error), error
+    for call in pickle.dumps, copy.copy, copy.deepcopy:
+        try:
+            call(state)
+            raise AssertionError(f"State and {call}")
+        except TypeError as error:
+            assert "belongs to its process" in str(error), error
+
+
 def refuse(what):
     import numpy
     import regroup
@@ -213,6 +228,7 @@ def refuse(what):
     with regroup.init(elastic=True):
         state = make(regroup, torch, numpy)
         fails = refusals(regroup, torch, state)
+        refuse_another(regroup, torch, state)
         if what == "groups":
             fails(lambda: state.adam.add_param_group(
                 {"params": state.other.parameters()}), "all groups first")

@@ -91,6 +91,10 @@ class KeptState:
         set_ = super().__setattr__
         set_("context", context or current() or init(elastic=True))
         set_("plain", self.context.state())
+        if self.plain.keeper is not None:
+            raise Invalid("this process has a State already; give that one "
+                          "all models, optimizers and counters")
+        self.plain.keeper = self
         set_("_random", random)
         set_("_handlers", {})
         set_("_values", {})
@@ -131,6 +135,10 @@ class KeptState:
             return values[name]
         raise AttributeError(f"State has no {name!r}; name it when State is "
                              "made")
+
+    def __reduce__(self) -> typing.Any:
+        raise TypeError("State belongs to its process: copy or pickle what it "
+                        "keeps instead, such as its model's state_dict()")
 
     def __contains__(self, name: str) -> bool:
         return name in self._values

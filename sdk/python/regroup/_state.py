@@ -160,6 +160,7 @@ class State:
         self._on_reset: _Body | None = None
         self._commits: list[typing.Callable[[int], object]] = []
         self._on_commit: typing.Any = None  # what C calls
+        self.keeper: object | None = None  # the State of a framework
         self._saves: list[typing.Callable[[], object]] = []
         self._on_save: typing.Any = None
         self._dealers: list[typing.Any] = []  # what C calls, too
