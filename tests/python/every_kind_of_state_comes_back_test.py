@@ -141,6 +141,11 @@ class Notes:
                     pickle.dump(value, file)
                 os.rename(path + "~", path)
 
+    def are_true(self):
+        """Behind the step's end, which changes nothing."""
+        same({kind: of(self._state) for kind, of in KINDS.items()},
+             self._last, f"behind step {self._state.steps}")
+
     def _read(self, *name):
         with open(self._path(*name), "rb") as file:
             return pickle.load(file)
@@ -184,6 +189,7 @@ def train(state, ctx, killed):
                 state.step_end()
             else:
                 state.commit()
+            notes.are_true()
             if ctx.generation == 2 and not killed and \
                     state.steps == first + 3:
                 return
