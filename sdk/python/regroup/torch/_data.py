@@ -9,6 +9,9 @@ import typing
 
 import torch
 
+# Sampler.__init__ does nothing, and takes an argument only in older torch.
+# pylint: disable=super-init-not-called
+
 from .._context import current
 from .._state import Sampler
 from ._model_state import State
@@ -34,7 +37,6 @@ class BatchSampler(torch.utils.data.Sampler):
 
     def __init__(self, count: int, batch: int, *, state: State, seed: int = 0,
                  in_order: bool = False) -> None:
-        super().__init__(None)
         self._state = state
         self._sampler = Sampler(count, batch, seed=seed, in_order=in_order,
                                 state=state.plain)
@@ -67,7 +69,6 @@ class ElasticSampler(torch.utils.data.Sampler):
 
     def __init__(self, dataset: typing.Sized, shuffle: bool = True,
                  seed: int = 0) -> None:
-        super().__init__(None)
         self.dataset = dataset
         self.shuffle = shuffle
         self.seed = seed
