@@ -23,6 +23,7 @@ HANDLES = {"void", "rg_ctx", "rg_set", "rg_req", "rg_state", "rg_sampler",
            "rg_reducer"}
 # Tags of what is only passed on, by the package's own choice of class.
 CALLBACKS = {"rg_train_fn": "TrainFn", "rg_reset_fn": "ResetFn",
+             "rg_save_fn": "SaveFn",
              "rg_commit_fn": "CommitFn", "rg_break_fn": "BreakFn",
              "rg_color_fn": "ColorFn"}
 
