@@ -17,10 +17,10 @@ RG_INNER void rg__reduce(rg_type type, rg_op op, void *out, const void *a,
                          const void *b, size_t count);
 
 /* out[i] = op over src[0][i] .. src[n - 1][i] in that order, each prescaled;
- * out is none of them, unless n is 1. of > 0: out is the whole result of that
- * many members, and is finished as rg__finish does, before it is rounded. of <
- * 0: out is a part of the sum of that many, which rg__finish finishes; an F16
- * one is scaled down by a power of two, because a sum may be out of range
+ * out may be one of them if n is 1 or 2. of > 0: out is the whole result of
+ * that many members, and is finished as rg__finish does, before it is rounded.
+ * of < 0: out is a part of the sum of that many, which rg__finish finishes; an
+ * F16 one is scaled down by a power of two, because a sum may be out of range
  * though the final result is not. n is RG__SOURCES_MAX at most. */
 RG_INNER void rg__combine(const rg__coll *coll, void *out,
                           const void *const *src, int n, size_t count, int of);

@@ -162,6 +162,13 @@ static inline int rg__shm_sum_of(const rg__native *c)
     return c->inter == NULL ? c->n : -c->set_n;
 }
 
+/* May a member sum up where its result goes? Not if it would write over data of
+ * its own there that are still to be added. */
+static inline bool rg__shm_sums_there(const rg__native *c)
+{
+    return c->n == 2 || c->coll.send != c->coll.recv;
+}
+
 /* inline.c */
 void rg__inline_publish(rg__native *c);
 /* Sum the local members' small data in order: a part of the set's sum. */

@@ -202,18 +202,21 @@ static rg_status end(rg__native *c)
 
 /* --------------------------------------------------------------- allreduce */
 
-/* Sum one block in rank order into memory of its own: in place, my own send
- * must not change before it is added. */
+/* Sum one block in rank order, and copy the sum to the other members while it
+ * is in the cache. */
 static void reduce_block(const rg__native *c, uint64_t at, size_t bytes)
 {
-    _Alignas(64) char sum[RG__REDUCE_BLOCK];
+    _Alignas(64) char apart[RG__REDUCE_BLOCK];
     const void *src[RG__SOURCES_MAX];
+    char *sum = receives(c, c->rank) && rg__shm_sums_there(c)
+                    ? c->member[c->rank].to + at
+                    : apart;
     for (int m = 0; m < c->n; m++)
         src[m] = c->member[m].from + at;
     rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
                 c->n);
     for (int m = 0; m < c->n; m++)
-        if (receives(c, m))
+        if (receives(c, m) && c->member[m].to + at != sum)
             rg__copy(c->member[m].to + at, sum, bytes);
 }
 
