@@ -163,6 +163,15 @@ static void name_fits(const linked *l, char *text, size_t bytes)
                      text[0] != '\0' ? " or " : "", rg__flavour_at(i)->name);
 }
 
+/* Of a command line; its error says so. */
+static rg_status find_first(const char *mpirun)
+{
+    char word[PATH_MAX], path[PATH_MAX];
+    mpirun += strspn(mpirun, " ");
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(mpirun, " "), mpirun);
+    return rg__find_program(word, path, sizeof path);
+}
+
 static rg_status refuse(const linked *l, const rg__which_mpi *which,
                         const char *program, const char *mpirun)
 {
@@ -173,6 +182,9 @@ static rg_status refuse(const linked *l, const rg__which_mpi *which,
                         "no mpirun of %s was found for %s; install it, put it "
                         "into PATH, or name it with --mpirun",
                         names, program);
+    if (which->flavour == NULL && find_first(mpirun) != RG_OK)
+        return rg__fail(RG_ERR_INVALID, "--mpirun \"%s\" can't be used: %.200s",
+                        mpirun, rg_last_error());
     if (which->flavour == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "--mpirun \"%s\" can't be used: what it says to "

@@ -83,7 +83,7 @@ with RunDir() as d:
                 got.stdout)
 
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
-                   signal.SIGQUIT, signal.SIGUSR1):
+                   signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
         job, _ = start_training(d)
         job.send_signal(signum)
         _, said = job.communicate(timeout=60)

@@ -44,6 +44,8 @@ def refused(sentence, *words):
 def refused_for_its_mpi():
     two, mpich = (os.path.join(BUILD, "tests", name)
                   for name in ("two_mpis", "solver-mpich"))
+    refused('--mpirun "/nowhere/mpirun -v" can\'t be used: there is no program '
+            '/nowhere/mpirun', "--mpirun", "/nowhere/mpirun -v", SOLVER)
     refused('--mpirun "true" can\'t be used: what it says to --version is of '
             'no MPI', "--mpirun", "true", SOLVER)
     if os.path.exists(two):

@@ -55,10 +55,10 @@ typedef struct supervisor {
     bool has_finished; /* the agent was told to end */
 } supervisor;
 
-/* Batch systems send SIGUSR1 before the time is over. The last two pause the
- * job here and continue it. */
-static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
-                                SIGUSR1, SIGTSTP, SIGCONT};
+/* Batch systems send SIGUSR1 or SIGUSR2 before the time is over. The last two
+ * pause the job here and continue it. */
+static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 #define FORWARDED (sizeof forwarded / sizeof *forwarded)
 #define ENDING    (FORWARDED - 2)
 

@@ -32,10 +32,10 @@ typedef struct rg__supervisor_hooks { /* any may be NULL */
 } rg__supervisor_hooks;
 
 /* SIGCHLD, and the signals that are passed on to the agent: SIGINT, SIGTERM,
- * SIGHUP, SIGQUIT and SIGUSR1, SIGTSTP and SIGCONT, except those that are
- * ignored (nohup and its like stay respected). */
+ * SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2, SIGTSTP and SIGCONT, except those that
+ * are ignored (nohup and its like stay respected). */
 void rg__supervisor_signals(sigset_t *set);
-/* One of the first five that is pending; 0: none. */
+/* One of the first six that is pending; 0: none. */
 int rg__supervisor_pending(void);
 
 /* The first act of a process that runs it: a reader of its output may go away,
