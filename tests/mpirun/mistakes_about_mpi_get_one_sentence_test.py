@@ -169,6 +169,21 @@ def ends_before_rg_init(code, sentence, expected):
         claim(sentence in job.text(), f"{sentence} was expected")
 
 
+def mpirun_fails():
+    """It starts no rank, so its code is no rank's."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "mpirun")
+        with open(path, "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\n[ "$*" != --version ] && exit 213\n'
+                       'exec mpirun.openmpi --version\n')
+        os.chmod(path, 0o755)
+        with Job(["--mpi", "-n", "2", "--mpirun", path], [SOLVER, "/dev/null"],
+                 env=MPI_ENV) as job:
+            code = job.process.wait(60)
+            claim(code == 71, f"the job ended with {code}")
+            claim("mpirun on host" in job.text(), "why")
+
+
 def hides_its_mpi_in_a_script():
     if shutil.which("mpirun.mpich") is None:
         return
@@ -223,6 +238,7 @@ def test():
     stays_in_mpi_finalize()
     ends_before_rg_init(7, "used up its --max-restarts", 7)
     ends_before_rg_init(0, "has not called rg_init", 1)
+    mpirun_fails()
     hides_its_mpi_in_a_script()
     inherits_a_launch()
     stops_at_a_commit()

@@ -198,11 +198,13 @@ static void helper_ended(rg__helper *h, int how)
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0,
                          "%s on host %.63s was ended by signal %d", what,
                          a->params->host, WTERMSIG(status));
-    else /* mpirun's code is that of a rank, such as one that calls MPI_Abort */
-        rg__launch_broke(a, RG__BROKE_BY_MPI,
-                         is_mpirun ? WEXITSTATUS(status) : 0,
-                         "%s on host %.63s exited with code %d", what,
-                         a->params->host, WEXITSTATUS(status));
+    else /* mpirun's code is that of a rank, such as one that calls MPI_Abort, if
+            there was any: rank 0 runs where mpirun does */
+        rg__launch_broke(
+            a, RG__BROKE_BY_MPI,
+            is_mpirun && a->launches->has_rank ? WEXITSTATUS(status) : 0,
+            "%s on host %.63s exited with code %d", what, a->params->host,
+            WEXITSTATUS(status));
     a->on->settled(a);
 }
 
@@ -607,7 +609,7 @@ static void see_launch(rg__agent *a, const rg__mpirun *run)
     end_launch(a); /* of the one before, if its end was not seen */
     l->number = run->number;
     l->seen++;
-    l->is_over = false;
+    l->is_over = l->has_rank = false;
     l->end = (rg__mpi_end){false, 0};
     rg__fdstore_drop(a->fdstore, MPI_END);
     l->begun_ns = rg__now_ns();

@@ -30,6 +30,7 @@ struct rg__launches {
     uint64_t over_ns;     /* since when it is over */
     uint64_t detected_ns; /* of the fault that has ended it, 0: none */
     int seen;             /* launches, by this agent */
+    bool has_rank;        /* one of the newest has been started here */
     rg__mpi_end end;      /* which outlives this agent, as helpers do */
     bool has_told_of_stdin, has_told_of_steps;
     rg__helper *helpers;

@@ -51,6 +51,7 @@ static void take_rank(rg__agent *a, int sock, const rg__rank *m)
     rg__slot *s = find_seat(a, m, &go);
     if (s != NULL && rg__slot_take(s, m->pid, out, err) == RG_OK) {
         const int fds[] = {out[1], err[1]};
+        a->launches->has_rank = true;
         go.slot = (int32_t)s->index;
         go.generation = a->view.cur.generation + 1;
         answer(sock, &go, fds, 2);
