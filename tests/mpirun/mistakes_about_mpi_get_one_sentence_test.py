@@ -14,6 +14,7 @@ state_resume.c leader.c
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -161,6 +162,19 @@ def stays_in_mpi_finalize():
         claim("have not ended, although the job is done" in job.text(), "why")
 
 
+def is_stopped_in_mpi_finalize():
+    """By the first signal, long before --elastic-timeout."""
+    with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1], "--stay", "1"],
+             env=MPI_ENV) as job:
+        wait_launch(job, 1)
+        job.let_finish()
+        until(lambda: "rank 1 stays" in job.text() and
+              "the job is done" in job.text(), 20, "rank 1 stays")
+        job.process.send_signal(signal.SIGTERM)
+        code = job.process.wait(60)
+        claim(code == 143, f"the job ended with {code}")
+
+
 def ends_before_rg_init(code, sentence, expected):
     with Job(["--mpi", "-n", "2", "--max-restarts", "1"],
              ["sh", "-c", f"exit {code}"], env=MPI_ENV) as job:
@@ -236,6 +250,7 @@ def test():
     is_killed_at_a_step()
     crashes_at_a_step()
     stays_in_mpi_finalize()
+    is_stopped_in_mpi_finalize()
     ends_before_rg_init(7, "used up its --max-restarts", 7)
     ends_before_rg_init(0, "has not called rg_init", 1)
     mpirun_fails()

@@ -337,7 +337,10 @@ void rg__agent_stop_job(rg__agent *a, int code, const char *format, ...)
         a->leaving->is_stopping = true;
         a->leaving->stop_code = code;
         a->on->noted(a);
-        look_at_step(a);
+        if (a->is_done) /* its last processes make no step any more */
+            end_now(a);
+        else
+            look_at_step(a);
     }
     va_end(args);
 }
@@ -377,7 +380,8 @@ static void take_signal(rg__agent *a, int signum)
         hurry(a);
     else if (a->leaving->is_stopping)
         end_at_once(a);
-    else if (!ends_job(a) && !a->departure.is_draining && a->elastic == 1)
+    else if (!ends_job(a) && !a->departure.is_draining && a->elastic == 1 &&
+             !a->is_done)
         drain_by_signal(a, signum);
     else
         end_by_signal(a, signum);
