@@ -14,6 +14,7 @@ state_resume.c scratch.c slots.c plan.c flavour.c fabric.c which_mpi.c capture.c
 import glob
 import os
 import signal
+import tempfile
 
 from house import UNTIL_FINISH, Job, claim, main, until
 from mpijob import (DAEMON, FLAVOUR, IS_LONG, MPI_ENV, SOLVER, check_value, launches,
@@ -82,8 +83,28 @@ def check_lost_client():
         check_value(job, 2)
 
 
+def check_settings_in_a_file():
+    """Of a person; the variable would overrule them."""
+    with tempfile.TemporaryDirectory() as home:
+        os.mkdir(os.path.join(home, ".openmpi"))
+        with open(os.path.join(home, ".openmpi", "mca-params.conf"), "w",
+                  encoding="ascii") as file:
+            file.write("# pml = cm\n btl= tcp,self\nbtl_base_verbose = 0\n")
+        with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
+                 env={**MPI_ENV, "HOME": home}) as job:
+            wait_launch(job, 1)
+            found = variables_of(job.pid(0))
+            claim(found.get("OMPI_MCA_btl", "tcp,self") == "tcp,self",
+                  f"{found}")
+            if not any(map(glob.glob, HARDWARE[:2])):
+                claim(found.get("OMPI_MCA_pml") == "^cm,ucx", f"{found}")
+            job.finish()
+
+
 def test():
     need_solver()
+    if FLAVOUR == "openmpi5":
+        check_settings_in_a_file()
     if FLAVOUR == "mpich":
         check_lost_client()
     with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],

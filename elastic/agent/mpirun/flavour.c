@@ -22,6 +22,8 @@
 #define OMPI_LIBRARIES LIST("libmpi.so.40", "libmpi_mpifh.so.40")
 #define OMPI_COMMANDS  LIST("mpirun.openmpi", "mpirun")
 #define OMPI_NO_FABRIC "OMPI_MCA_pml=^cm,ucx"
+#define OMPI_FILE      ".openmpi/mca-params.conf"
+#define OMPI_PREFIX    "OMPI_MCA_"
 /* Otherwise it would take its hosts from the allocation that it runs in (Slurm,
  * PBS and the like), and know none of ours. */
 #define ALLOCATIONS "slurm,tm,pbs,gridengine,lsf,flux,alps,loadleveler"
@@ -41,6 +43,8 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
                  "OMPI_MCA_pmix", "OMPI_MCA_mpi_oversubscribe"),
      .no_fabric = LIST(OMPI_NO_FABRIC),
      .no_device = LIST(NULL),
+     .file = OMPI_FILE,
+     .prefix = OMPI_PREFIX,
      .places = PLACES({"/tmp", "OMPI_MCA_orte_tmpdir_base"},
                       {"/dev/shm", "OMPI_MCA_btl_vader_backing_directory"},
                       {"/dev/shm", "OMPI_MCA_osc_sm_backing_directory"},
@@ -71,6 +75,8 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      /* Where libfabric finds no network, btl/ofi sleeps for a second. */
      .no_fabric = LIST(OMPI_NO_FABRIC, "OMPI_MCA_btl=^ofi"),
      .no_device = LIST(NULL),
+     .file = OMPI_FILE,
+     .prefix = OMPI_PREFIX,
      .places = PLACES({"/tmp", "PRTE_MCA_prte_tmpdir_base"},
                       {"/dev/shm", "OMPI_MCA_btl_sm_backing_directory"},
                       {"/dev/shm", "OMPI_MCA_osc_sm_backing_directory"},

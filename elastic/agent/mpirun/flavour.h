@@ -41,6 +41,9 @@ typedef struct rg__flavour {
     const char *const *own; /* variables that its mpirun sets, as they begin */
     const char *const *no_fabric; /* NAME=VALUE, on a host without a fabric, */
     const char *const *no_device; /* and where it has no accelerator either */
+    const char *file; /* below HOME, a person's settings: NAME = VALUE, where
+                         `prefix` is before the variable's name; NULL: none */
+    const char *prefix;
     const rg__flavour_place *places;
 } rg__flavour;
 
