@@ -198,7 +198,7 @@ static void helper_ended(rg__helper *h, int how)
         rg__launch_broke(a, RG__BROKE_BY_OTHERS, 0,
                          "%s on host %.63s was ended by signal %d", what,
                          a->params->host, WTERMSIG(status));
-    else /* mpirun's code is that of a rank, such as one that calls MPI_Abort, if
+    else /* mpirun's code is that of a rank, as of one that calls MPI_Abort, if
             there was any: rank 0 runs where mpirun does */
         rg__launch_broke(
             a, RG__BROKE_BY_MPI,
