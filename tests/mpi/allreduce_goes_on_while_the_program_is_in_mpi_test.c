@@ -1,8 +1,9 @@
-/* A program that calls MPI_Init alone, so that only its own thread may call
- * MPI: rank 0 starts an allreduce and blocks in MPI_Recv, and the others send
- * what it waits for only after their allreduce has ended, whether they started
- * it or wait in it. MPI goes on with it in any of its calls; between two,
- * whatever the operation. If all wait in it, it is not left to MPI.
+/* A program that asks MPI for no threads, on all ranks or on every other one,
+ * so that only its own thread may call MPI: rank 0 starts an allreduce and
+ * blocks in MPI_Recv, and the others send what it waits for only after their
+ * allreduce has ended, whether they started it or wait in it. MPI goes on with
+ * it in any of its calls; between two, whatever the operation. If all wait in
+ * it, it is not left to MPI.
  *
  * Covers: mpi_reduce.c mpi/world.c */
 #include <stdlib.h>
@@ -68,12 +69,26 @@ static void wait_in_all(double *data, uint64_t count)
     CHECK(left_to_mpi == 0);
 }
 
-int main(void)
+/* The rank, before MPI says it. */
+static int launched_rank(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (rank == NULL)
+        rank = getenv("PMI_RANK");
+    return rank == NULL ? 0 : atoi(rank);
+}
+
+int main(int argc, char **argv)
 {
     static const uint64_t counts[] = {1, 100, 600, 1000, 10000, MOST};
     double *data = malloc(MOST * sizeof *data);
     CHECK(data != NULL);
-    MPI_Init(NULL, NULL);
+    const bool is_mixed = argc > 1 && strcmp(argv[1], "mixed") == 0;
+    const bool has_threads = is_mixed && launched_rank() % 2 == 1;
+    int level = 0;
+    MPI_Init_thread(NULL, NULL,
+                    has_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                    &level);
     CHECK_OK(rg_init(NULL, &ctx));
     rank = rg_rank(ctx);
     size = rg_size(ctx);
