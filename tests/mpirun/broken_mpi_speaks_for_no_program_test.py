@@ -117,7 +117,7 @@ def test():
     need_solver()
     main_returns(7)
     ends_without_mpi_finalize(7, 7)
-    #    ends_without_mpi_finalize(-7, 7)
+    ends_without_mpi_finalize(-7, 7)
     agent_is_killed()
     agent_is_killed_before(rank_ends, 7)
     agent_is_killed_before(mpi_is_killed, 0)
