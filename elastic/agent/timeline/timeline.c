@@ -137,13 +137,14 @@ static int64_t wall_offset_ns(void)
 }
 
 static rg_status start_writer(rg__timeline *t, const rg__agent *a, int file,
-                              const char *path)
+                              const char *path, bool goes_on)
 {
     const rg__timeline_out out = {.file = file,
                                   .path = path,
                                   .host = a->params->host,
                                   .base = (unsigned)(a->id % 10000) * 100,
                                   .to_wall_ns = wall_offset_ns(),
+                                  .since_ns = goes_on ? 0 : rg__now_ns(),
                                   .counts = t->counts};
     return rg__writer_start("a timeline", rg__timeline_write, &out, &file, 1,
                             &t->sock, &t->writer);
@@ -162,7 +163,7 @@ rg_status rg__timeline_start(rg__agent *a, const char *path, bool goes_on)
                        ? make_parts(t, a)
                        : rg__fail(RG_ERR_MEMORY, "no memory for a timeline");
     if (st == RG_OK)
-        st = start_writer(t, a, file, path);
+        st = start_writer(t, a, file, path, goes_on);
     close(file);
     if (st != RG_OK) {
         if (t != NULL)

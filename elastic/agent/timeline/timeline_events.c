@@ -274,11 +274,11 @@ static void add_program(rg__trace *t, track *k, unsigned pid, const rg__span *s)
 }
 
 /* A worker may have written anything. */
-static bool is_sound(const rg__span *s, uint64_t now)
+static bool is_sound(const rg__span *s, uint64_t since, uint64_t now)
 {
     return s->span > 0 && s->span < RG__SPAN_KINDS && s->ended_ns != 0 &&
            s->queued_ns <= s->ended_ns && s->begun_ns <= s->ended_ns &&
-           s->ended_ns <= now;
+           s->ended_ns >= since && s->ended_ns <= now;
 }
 
 static unsigned track_of(const rg__trace *t, int slot)
@@ -300,7 +300,7 @@ static void name_worker(rg__trace *t, track *k, unsigned pid, int slot,
 static void add_span(rg__trace *t, track *k, unsigned pid, const rg__span *s,
                      uint64_t now)
 {
-    if (!is_sound(s, now))
+    if (!is_sound(s, t->out->since_ns, now))
         return;
     if (s->span == RG__SPAN_OP)
         add_operation(t, k, pid, s);

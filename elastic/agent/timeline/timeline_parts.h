@@ -21,6 +21,7 @@ typedef struct rg__timeline_out {
     const char *path, *host;
     unsigned base;      /* number of this host's first track */
     int64_t to_wall_ns; /* from CLOCK_MONOTONIC */
+    uint64_t since_ns;  /* what ended earlier belongs to another timeline */
     rg__timeline_counts *counts;
 } rg__timeline_out;
 

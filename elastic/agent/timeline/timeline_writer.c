@@ -100,13 +100,15 @@ static void lock(int file)
 
 static rg__timeline_track tracks[RG__HOST_SLOTS_MAX];
 
-static void drop_worker(rg__trace *t, int slot)
+/* The next agent's writer reads the last wait again, with what follows it. */
+static void drop_worker(rg__trace *t, int slot, bool with_wait)
 {
     rg__timeline_track *k = &tracks[slot];
     if (k->record == NULL)
         return;
     rg__trace_drain(t, k, slot);
-    rg__trace_last_wait(t, k, slot);
+    if (with_wait)
+        rg__trace_last_wait(t, k, slot);
     rg__area_unmap(k->page);
     close(k->fd);
     *k = (rg__timeline_track){.fd = -1};
@@ -115,7 +117,7 @@ static void drop_worker(rg__trace *t, int slot)
 static void take_worker(rg__trace *t, int slot, int fd)
 {
     rg__timeline_track *k = &tracks[slot];
-    drop_worker(t, slot);
+    drop_worker(t, slot, true);
     *k = (rg__timeline_track){.fd = fd, .rank = -1};
     if (rg__area_map(fd, &k->page, &k->record) == RG_OK) {
         lock(fd);
@@ -191,7 +193,7 @@ int rg__timeline_write(int sock, const void *arg)
     rg__trace_name_world(&t);
     const bool is_over = follow(&t, sock);
     for (int i = 0; i < RG__HOST_SLOTS_MAX; i++)
-        drop_worker(&t, i);
+        drop_worker(&t, i, is_over);
     if (is_over)
         rg__trace_end(&t);
     rg__trace_flush(&t);
