@@ -1,7 +1,8 @@
 /* MIN and MAX compare the elements as their type says: in sets so large that
  * MPI itself may do it, and below MPI_THREAD_MULTIPLE, where it does. MPICH 4.0
  * compares unsigned numbers as if they were signed. Pairs give the lowest index
- * of the extreme value, or of NaN.
+ * of the extreme value, or of NaN. Sums of integers wrap, where Open MPI's end
+ * at the largest 8-bit one.
  *
  * Covers: mpi_reduce.c elements.c */
 #include <math.h>
@@ -23,6 +24,17 @@ static int rank, size;
         CHECK(out[0] == (small) && out[MOST - 1] == (small));                  \
         CHECK_OK(rg_allreduce(rg_world(ctx), in, out, MOST, type, RG_MAX));    \
         CHECK(out[0] == (large) && out[MOST - 1] == (large));                  \
+    } while (0)
+
+/* All have the value. */
+#define CLAIM_SUM(T, type, value)                                              \
+    do {                                                                       \
+        static T in[MOST], out[MOST];                                          \
+        for (int i = 0; i < MOST; i++)                                         \
+            in[i] = (value);                                                   \
+        CHECK_OK(rg_allreduce(rg_world(ctx), in, out, MOST, type, RG_SUM));    \
+        CHECK(out[0] == (T)(size * (value)));                                  \
+        CHECK(out[MOST - 1] == (T)(size * (value)));                           \
     } while (0)
 
 /* All have the value, rank 1 the lowest index among them. */
@@ -55,6 +67,8 @@ int main(void)
     CLAIM(int8_t, RG_I8, -3, INT8_MAX);
     CLAIM(int32_t, RG_I32, -3, INT32_MAX);
     CLAIM(int64_t, RG_I64, -3, INT64_MAX);
+    CLAIM_SUM(uint8_t, RG_U8, 255);
+    CLAIM_SUM(int8_t, RG_I8, 127);
     CLAIM_PAIR(rg_f64_i32, RG_F64_I32, RG_MINLOC, -2, 4);
     CLAIM_PAIR(rg_f64_i32, RG_F64_I32, RG_MAXLOC, (double)NAN, 4);
     CLAIM_PAIR(rg_f32_i32, RG_F32_I32, RG_MAXLOC, 4, -2);

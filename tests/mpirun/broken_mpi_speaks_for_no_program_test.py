@@ -10,6 +10,7 @@ Covers: mpirun/mpirun.c slots.c end.c
 
 import os
 import signal
+import tempfile
 
 from hosts import Hosts, HostsJob, start_of
 from house import UNTIL_FINISH, Job, claim, main, program_of, until
@@ -113,6 +114,22 @@ def daemon_is_killed():
             job.finish()
 
 
+def mpirun_fails_behind_its_daemon():
+    """MPI_Abort may kill a daemon, but no rank was started."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "mpirun")
+        with open(path, "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\n'
+                       '[ "$*" = --version ] && exec mpirun.mpich --version\n'
+                       'while [ "$1" != -launcher-exec ]; do shift; done\n'
+                       '"$2" proxy localhost false\nexit 213\n')
+        os.chmod(path, 0o755)
+        with Job(["--mpi", "-n", "2", "--mpirun", path], [SOLVER, "/dev/null"],
+                 env=MPI_ENV) as job:
+            code = job.process.wait(60)
+            claim(code == 71, f"the job ended with {code}")
+
+
 def test():
     need_solver()
     main_returns(7)
@@ -124,6 +141,7 @@ def test():
     agent_of_an_earlier_launch_was_killed(7)
     if FLAVOUR == "mpich":  # Open MPI's mpirun starts these ranks itself
         daemon_is_killed()
+        mpirun_fails_behind_its_daemon()
 
 
 main(test)

@@ -147,7 +147,7 @@ static bool is_unknown(int code)
 static bool may_know_code(const rg__agent *a)
 {
     const rg__flavour *mpi = a->params->flavour;
-    return mpi != NULL && mpi->aborts_by_kill &&
+    return mpi != NULL && mpi->aborts_by_kill && a->launches->has_rank &&
            a->launch.broke == a->launches->number &&
            a->launch.by != RG__BROKE_BY_OTHERS && is_unknown(a->launch.code);
 }

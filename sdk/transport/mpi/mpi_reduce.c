@@ -694,12 +694,26 @@ static bool mpi_compares(const rg__coll *o)
            memcmp(&least, &most, rg_type_size(o->type)) == 0;
 }
 
+/* Open MPI's vector code ends sums of 8-bit integers at the largest one. */
+static bool mpi_wraps(const rg__coll *o)
+{
+    uint8_t addend[64], sum[64], wrapped[64] = {0};
+    const bool is_short = o->type == RG_U8 || o->type == RG_I8;
+    if (!is_short || (o->op != RG_SUM && o->op != RG_AVG))
+        return true;
+    memset(addend, 128, sizeof addend);
+    memset(sum, 128, sizeof sum);
+    return MPI_Reduce_local(addend, sum, (int)sizeof sum, rg__mpi_type(o->type),
+                            MPI_SUM) == MPI_SUCCESS &&
+           memcmp(sum, wrapped, sizeof sum) == 0;
+}
+
 static bool goes_by_mpi(const rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const bool is_ours = c->n <= RG__SOURCES_MAX && depends_on_order(o);
     return !rg__kind_scatters(c->coll.kind) && mpi_has(o) && !is_ours &&
-           mpi_compares(o);
+           mpi_compares(o) && mpi_wraps(o);
 }
 
 static rg_status choose(rg__mpi *c)
