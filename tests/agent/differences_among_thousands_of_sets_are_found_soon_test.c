@@ -1,7 +1,7 @@
-/* The agent compares ranks itself, and beats no host meanwhile: sixteen times
- * as many sets take a few times sixteen as long, since they fit into no cache,
- * and not 256 times. What differs is found in each set, one that a worker uses
- * alone is not compared, and a set that a worker names twice counts once.
+/* A dump waits until ranks are compared: sixteen times as many sets take a few
+ * times sixteen as long, since they fit into no cache, and not 256 times. What
+ * differs is found in each set, one that a worker uses alone is not compared,
+ * and a set that a worker names twice counts once.
  *
  * Covers: dump_text.c */
 #include <string.h>

@@ -33,7 +33,7 @@ static void show(json_t *hosts, bool is_ours)
 
 static void take_part(const fuzz_input *in)
 {
-    json_t *part = json_loadb((const char *)in->at, in->left, 0, NULL);
+    json_t *part = rg__host_part_read((const char *)in->at, in->left);
     json_t *hosts = json_array();
     if (json_is_object(part)) {
         json_array_append(hosts, part);
@@ -53,14 +53,21 @@ static void fill(void *to, size_t bytes, const fuzz_input *in)
     }
 }
 
+static json_t *records_of(const rg__agent *a, uint64_t generation)
+{
+    rg__dump_copies *copies = rg__dump_copy_records(a, generation);
+    FUZZ_CLAIM(copies != NULL);
+    json_t *records = rg__dump_records(a, copies);
+    rg__dump_free_copies(copies);
+    return records;
+}
+
 static void take_record(fuzz_input *in)
 {
     static rg__record record;
     static rg__page page;
     const uint8_t lanes = fuzz_byte(in), notes = fuzz_byte(in);
     const bool is_honest = (fuzz_byte(in) & 1) != 0;
-    const rg__dump_request operations = {0}, times = {.only_times = 1},
-                           before = {.generation = 1};
     if (in->left == 0)
         return;
     for (int i = 0; i < 2; i++)
@@ -85,8 +92,8 @@ static void take_record(fuzz_input *in)
     slot->w.record = slot->fallen.record = &record;
     slot->w.page = &page;
     slot->saved.state = SLOT_MET;
-    show(json_pack("[o,o,o]", rg__dump_records(a, &operations),
-                   rg__dump_records(a, &times), rg__dump_records(a, &before)),
+    show(json_pack("[o,o,o]", records_of(a, 0), rg__dump_times(a),
+                   records_of(a, 1)),
          true);
     free(slot);
     free(a);

@@ -22,8 +22,7 @@ json_t *rg__step_times_by_host(const rg__agent *a, const json_t *parts)
 {
     size_t i;
     const json_t *part;
-    const rg__dump_request request = {.only_times = 1};
-    json_t *by_host = json_object(), *mine = rg__dump_records(a, &request);
+    json_t *by_host = json_object(), *mine = rg__dump_times(a);
     json_array_foreach(parts, i, part) add_part(by_host, part);
     add_part(by_host, mine);
     json_decref(mine);

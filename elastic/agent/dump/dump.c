@@ -1,15 +1,22 @@
 /* A dump of the whole job: this host's part, and those of the other hosts of
  * the world, from their agents. A host that does not answer within ALL_NS is
- * named; the rest is shown. What a deadline or a stall has ended is written to
+ * named; the rest is shown. Parts stay texts until a process of its own reads,
+ * compares and prints them: a job may have thousands of sets, and the agent
+ * beats no host meanwhile. What a deadline or a stall has ended is written to
  * a file by the agent that noticed it, FILES_MAX times at most. */
 #include "elastic/agent/dump/dump_parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "elastic/agent/base/answer.h"
+#include "elastic/agent/base/file_writer.h"
+#include "elastic/agent/base/reap.h"
 #include "elastic/agent/base/view.h"
 #include "sdk/base/chain.h"
 #include "sdk/base/clock.h"
@@ -25,10 +32,12 @@ typedef struct rg__dump {
     int sock; /* of the command; -1: it goes to a file */
     bool wants_json, wants_stacks;
     uint64_t generation; /* 0: of the current one */
-    json_t *document;    /* owned; its hosts come in */
+    json_t *document;    /* owned; its hosts come in, as texts */
     rg__host_part *mine;
     rg__gather *others;
     rg__timer *patience;
+    pid_t printer; /* 0: not yet */
+    int printed;   /* hangs up when it has ended */
 } rg__dump;
 
 static json_t *hosts_of(const rg__dump *d)
@@ -45,6 +54,11 @@ static void drop(rg__dump *d)
     rg__host_part_drop(d->mine);
     rg__timer_destroy(d->patience);
     json_decref(d->document);
+    rg__loop_close(d->a->loop, &d->printed);
+    if (d->printer > 0) {
+        kill(d->printer, SIGKILL);
+        rg__reap(d->printer);
+    }
     if (d->sock >= 0)
         close(d->sock);
     free(d);
@@ -81,23 +95,77 @@ static void save(const rg__dump *d, const char *text)
     free(path);
 }
 
-static void finish(void *dump_arg)
+static json_t *read_hosts(const json_t *texts)
 {
-    rg__dump *d = dump_arg;
-    rg__gather_end(d->others);
-    d->others = NULL;
+    size_t i;
+    json_t *one, *hosts = json_array();
+    json_array_foreach(texts, i, one)
+    {
+        json_t *host = json_is_string(one)
+                           ? rg__host_part_read(json_string_value(one),
+                                                json_string_length(one))
+                           : json_incref(one);
+        json_array_append_new(hosts,
+                              json_is_object(host)
+                                  ? host
+                                  : json_pack("{s:s,s:s}", "host", "?", "error",
+                                              "its answer is malformed"));
+    }
+    return hosts;
+}
+
+static void print(const rg__dump *d)
+{
+    json_object_set_new(d->document, "hosts", read_hosts(hosts_of(d)));
     rg__dump_compare(d->document);
     char *text = d->wants_json ? json_dumps(d->document, JSON_INDENT(1))
                                : rg__dump_text(d->document);
     if (d->sock < 0 && text != NULL)
         save(d, text);
     else if (d->sock >= 0)
-        rg__answer(d->sock, text); /* and closes it */
-    d->sock = -1;
-    free(text);
+        rg__answer(d->sock, text);
+}
+
+static void end(rg__dump *d)
+{
     rg__agent *a = d->a;
     drop(d);
     a->on->settled(a);
+}
+
+static void on_printed(void *dump_arg, int fd, uint32_t events)
+{
+    (void)fd;
+    (void)events;
+    end(dump_arg);
+}
+
+static bool begin_printing(rg__dump *d)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    d->printed = ends[0];
+    d->printer = fork();
+    if (d->printer == 0) {
+        rg__writer_close_others(ends[1], &d->sock, 1);
+        print(d);
+        _exit(0);
+    }
+    close(ends[1]);
+    return d->printer > 0 && rg__loop_watch(d->a->loop, d->printed, EPOLLIN,
+                                            on_printed, d) == RG_OK;
+}
+
+/* All is there, or its time is up; and so for what prints it. */
+static void finish(void *dump_arg)
+{
+    rg__dump *d = dump_arg;
+    rg__gather_end(d->others);
+    d->others = NULL;
+    rg__timer_set(d->patience, ALL_NS);
+    if (d->printer != 0 || !begin_printing(d))
+        end(d);
 }
 
 static void look(void *dump_arg)
@@ -107,11 +175,23 @@ static void look(void *dump_arg)
         rg__timer_set(d->patience, 0); /* not within the call that reports it */
 }
 
-static void on_mine(void *arg, json_t *part)
+static void add_no_part(rg__dump *d)
+{
+    json_array_append_new(hosts_of(d),
+                          json_pack("{s:s,s:s}", "host", d->a->params->host,
+                                    "error", "no memory to look at hosts"));
+}
+
+static void on_mine(void *arg, char *text, size_t n)
 {
     rg__dump *d = arg;
+    json_t *part = n > 0 ? json_stringn(text, n) : NULL;
     d->mine = NULL;
-    json_array_append_new(hosts_of(d), part);
+    if (part != NULL)
+        json_array_append_new(hosts_of(d), part);
+    else
+        add_no_part(d);
+    free(text);
     look(d);
 }
 
@@ -135,6 +215,7 @@ static rg__dump *begin(rg__agent *a, int sock, uint64_t generation,
                     .sock = sock,
                     .generation = generation,
                     .wants_stacks = true,
+                    .printed = -1,
                     .document = json_pack("{s:s,s:I,s:[]}", "job",
                                           a->params->job, "generation",
                                           (json_int_t)generation, "hosts"),
@@ -162,13 +243,11 @@ static void gather(rg__dump *d)
     const rg__dump_request request = {.generation = d->generation,
                                       .wants_stacks = d->wants_stacks};
     const rg__gather_question question = {RG__PEER_DUMP, &request,
-                                          sizeof request};
+                                          sizeof request, true};
     d->others = rg__gather_begin(a, p, &question, hosts_of(d), look, d);
     d->mine = rg__host_part_begin(a, &request, on_mine, d);
     if (d->mine == NULL || d->others == NULL)
-        json_array_append_new(hosts_of(d),
-                              json_pack("{s:s,s:s}", "host", a->params->host,
-                                        "error", "no memory to look at hosts"));
+        add_no_part(d);
     look(d);
 }
 

@@ -25,6 +25,7 @@ typedef struct rg__gather_question {
     rg__peer_type type;
     const void *body;
     size_t n;
+    bool as_text; /* of DUMP: rg__host_part_read reads it later */
 } rg__gather_question;
 
 /* gather.c: what the other hosts of a world (NULL: of none) answer, into an
@@ -42,8 +43,8 @@ bool rg__gather_is_over(const rg__gather *g);
 /* What is not there yet gets an error in its place; NULL allowed. */
 void rg__gather_end(rg__gather *g);
 
-/* dump_record.c: what the records of this host's workers hold; new. */
-json_t *rg__dump_records(const rg__agent *a, const rg__dump_request *request);
+/* dump_record.c: how far this host's workers are; new. */
+json_t *rg__dump_times(const rg__agent *a);
 
 /* Ask all hosts, and answer the command: as JSON, or as text for people. */
 void rg__dump_ask(rg__agent *a, int sock, bool wants_json, bool wants_stacks);

@@ -1,6 +1,6 @@
-/* The records of this host's workers as JSON. A worker can scribble on its
- * record, at any time: it is copied first, and each number of the copy is
- * checked or printed as a number. */
+/* The records of this host's workers, copied, and as JSON. A worker can
+ * scribble on its record, at any time: it is copied first, and each number of
+ * the copy is checked or printed as a number. */
 #include "elastic/agent/dump/dump_parts.h"
 
 #include <ctype.h>
@@ -163,51 +163,67 @@ static json_t *times_json(const rg__slot *s)
                  : json_null());
 }
 
-static json_t *worker_json(const rg__slot *s, const rg__record *record,
-                           pid_t pid, bool is_alive, uint64_t generation)
+static json_t *worker_json(const rg__dump_copy *c)
 {
-    const rg__half *from = is_alive || generation != 0
+    const rg__half *h = c->half;
+    return json_pack("{s:i,s:i,s:b,s:i,s:i,s:I,s:o}", "slot", c->slot, "pid",
+                     (int)c->pid, "alive", c->is_alive, "rank", (int)h->rank,
+                     "size", (int)h->size, "generation",
+                     (json_int_t)atomic_load(&h->generation), "sets",
+                     lanes_json(h, c->at_ns));
+}
+
+static void copy_record(rg__dump_copies *all, const rg__slot *s,
+                        const rg__record *record, pid_t pid, bool is_alive,
+                        uint64_t generation)
+{
+    const rg__half *from = record == NULL ? NULL
+                           : is_alive || generation != 0
                                ? half_of(record, generation)
                                : last_half(record);
-    rg__half *copy = from != NULL ? copy_of(from) : NULL;
-    if (copy == NULL)
-        return NULL;
-    json_t *j = json_pack(
-        "{s:i,s:i,s:b,s:i,s:i,s:I,s:o}", "slot", (int)s->index, "pid", (int)pid,
-        "alive", is_alive, "rank", (int)copy->rank, "size", (int)copy->size,
-        "generation", (json_int_t)atomic_load(&copy->generation), "sets",
-        lanes_json(copy, rg__now_ns()));
-    free(copy);
-    return j;
+    rg__half *half = from != NULL ? copy_of(from) : NULL;
+    if (half != NULL)
+        all->copy[all->n++] =
+            (rg__dump_copy){half, (int)s->index, pid, is_alive, rg__now_ns()};
 }
 
-static void add(json_t *workers, json_t *worker)
+rg__dump_copies *rg__dump_copy_records(const rg__agent *a, uint64_t generation)
 {
-    if (worker != NULL)
-        json_array_append_new(workers, worker);
-}
-
-static void add_of_slot(json_t *workers, const rg__slot *s,
-                        const rg__dump_request *request)
-{
-    const bool is_alive = rg__slot_is_alive(s);
-    if (request->only_times != 0) {
-        if (s->w.page != NULL && is_alive)
-            add(workers, times_json(s));
-        return;
+    rg__dump_copies *all = calloc(1, sizeof *all);
+    for (int i = 0; all != NULL && i < a->params->slots; i++) {
+        const rg__slot *s = &a->slot[i];
+        copy_record(all, s, s->w.record, s->w.pid, rg__slot_is_alive(s),
+                    generation);
+        copy_record(all, s, s->fallen.record, s->fallen.pid, false, generation);
     }
-    if (s->w.record != NULL)
-        add(workers, worker_json(s, s->w.record, s->w.pid, is_alive,
-                                 request->generation));
-    if (s->fallen.record != NULL)
-        add(workers, worker_json(s, s->fallen.record, s->fallen.pid, false,
-                                 request->generation));
+    return all;
 }
 
-json_t *rg__dump_records(const rg__agent *a, const rg__dump_request *request)
+void rg__dump_free_copies(rg__dump_copies *all)
+{
+    for (int i = 0; all != NULL && i < all->n; i++)
+        free(all->copy[i].half);
+    free(all);
+}
+
+static json_t *host_json(const rg__agent *a, json_t *workers)
+{
+    return json_pack("{s:s,s:o}", "host", a->params->host, "workers", workers);
+}
+
+json_t *rg__dump_records(const rg__agent *a, const rg__dump_copies *all)
+{
+    json_t *workers = json_array();
+    for (int i = 0; i < all->n; i++)
+        json_array_append_new(workers, worker_json(&all->copy[i]));
+    return host_json(a, workers);
+}
+
+json_t *rg__dump_times(const rg__agent *a)
 {
     json_t *workers = json_array();
     for (int i = 0; i < a->params->slots; i++)
-        add_of_slot(workers, &a->slot[i], request);
-    return json_pack("{s:s,s:o}", "host", a->params->host, "workers", workers);
+        if (a->slot[i].w.page != NULL && rg__slot_is_alive(&a->slot[i]))
+            json_array_append_new(workers, times_json(&a->slot[i]));
+    return host_json(a, workers);
 }

@@ -24,6 +24,7 @@ struct rg__gather {
     rg__peer_type type;
     char body[RG__TEXT_MAX];
     size_t body_bytes;
+    bool as_text;
     json_t *hosts; /* borrowed */
     rg__gather_fn done;
     void *arg;
@@ -50,12 +51,18 @@ static void end(host_call *k)
 
 static void begin_more(rg__gather *g);
 
+static json_t *read_part(const host_call *k)
+{
+    return k->n == 0       ? NULL
+           : k->g->as_text ? json_stringn(k->text, k->n)
+                           : json_loadb(k->text, k->n, 0, NULL);
+}
+
 static void end_call(host_call *k, const char *why)
 {
     rg__gather *g = k->g;
-    json_t *part =
-        why == NULL && k->n > 0 ? json_loadb(k->text, k->n, 0, NULL) : NULL;
-    if (json_is_object(part))
+    json_t *part = why == NULL ? read_part(k) : NULL;
+    if (json_is_object(part) || (g->as_text && part != NULL))
         json_array_append(g->hosts, part);
     else
         add_error(g, k->host.name,
@@ -138,6 +145,7 @@ rg__gather *rg__gather_begin(rg__agent *a, const rg__proposal *world,
     g->type = question->type;
     g->body_bytes = question->n;
     memcpy(g->body, question->body, question->n);
+    g->as_text = question->as_text;
     g->hosts = hosts;
     g->done = done;
     g->arg = arg;

@@ -55,13 +55,12 @@ static void on_beat(void *arg)
     rg__timer_set(s->beat, rg__patience_ns(s->a->params));
 }
 
-static void on_part(void *arg, json_t *document)
+static void on_part(void *arg, char *text, size_t n)
 {
     serving *s = arg;
     s->part = NULL;
-    s->text = json_dumps(document, JSON_COMPACT);
-    s->n = s->text != NULL ? strlen(s->text) : 0;
-    json_decref(document);
+    s->text = text;
+    s->n = n;
     send_next(s);
 }
 
@@ -90,7 +89,9 @@ bool rg__gather_answer(rg__agent *a, rg__connection *c, json_t *document)
     }
     *s = (serving){.a = a, .c = c};
     rg__connection_take(c, &fns, s);
-    on_part(s, document);
+    char *text = json_dumps(document, JSON_COMPACT);
+    json_decref(document);
+    on_part(s, text, text != NULL ? strlen(text) : 0);
     return true;
 }
 
