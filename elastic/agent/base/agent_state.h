@@ -104,6 +104,7 @@ typedef struct rg__slot_saved {
     pid_t child;               /* PROGRAM's process and group leader, 0: none */
     bool has_finished;         /* its fn returned OK, and the job is done */
     int exit_code;             /* of the last child; 128 + n for a signal */
+    uint64_t ended_ns;         /* when that was known */
     int failures, early_exits; /* since the newest commit was made after one */
     uint64_t failed_at;        /* the newest commit's step then */
     uint64_t charged; /* launch whose end counts as such a failure; 0: none */

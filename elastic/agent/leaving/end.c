@@ -48,20 +48,29 @@ static bool is_slot_over(const rg__agent *a, const rg__slot *s)
 
 /* A death after done is no fault; an exit code is the program's word, unless
  * its MPI has broken and spoken for it. */
-static void take(rg__agent *a, int code)
+static bool has_said(const rg__agent *a, int code)
 {
-    if (code <= 128 && a->verdict.code == 0 &&
-        !rg__mpirun_may_have_said(a, code))
-        a->verdict.code = code;
+    return code != 0 && code <= 128 && !rg__mpirun_may_have_said(a, code);
 }
 
+/* The first that ends with a code counts: an end that is no success may break
+ * the MPI of other ranks, which then end with codes that it chose. */
 static void take_code(rg__agent *a)
 {
-    for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].saved.has_finished)
-            take(a, a->slot[i].saved.exit_code);
-    if (a->is_done)
-        take(a, rg__mpirun_code(a));
+    const rg__slot_saved *first = NULL;
+    for (int i = 0; i < a->params->slots; i++) {
+        const rg__slot_saved *s = &a->slot[i].saved;
+        if (s->has_finished && has_said(a, s->exit_code) &&
+            (first == NULL || s->ended_ns < first->ended_ns))
+            first = s;
+    }
+    const int of_mpirun = a->is_done ? rg__mpirun_code(a) : 0;
+    if (a->verdict.code != 0)
+        return;
+    if (first != NULL)
+        a->verdict.code = first->exit_code;
+    else if (has_said(a, of_mpirun))
+        a->verdict.code = of_mpirun;
 }
 
 void rg__agent_check_end(rg__agent *a)

@@ -930,6 +930,7 @@ static void child_ended(rg__slot *s, int code, const char *how)
 {
     const pid_t child = s->saved.child;
     s->saved.exit_code = code;
+    s->saved.ended_ns = rg__now_ns();
     rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
     rg__worker_drain(s);
     rg__slot_lost(s, "%s", how);
