@@ -143,8 +143,9 @@ static rg_status resolve(rg_set *set, const rg__membership *now)
                           "set %s was declared before rg_run with rank %d, and "
                           "generation %llu has %d workers; declare ranks below "
                           "--min, or a rule",
-                          set->name, set->wanted[i],
-                          (unsigned long long)now->generation, now->size);
+                          set->name[0] != '\0' ? set->name : "without a name",
+                          set->wanted[i], (unsigned long long)now->generation,
+                          now->size);
         else
             member[i] = now->member[set->wanted[i]];
     }

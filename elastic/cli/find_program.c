@@ -52,7 +52,7 @@ static rg_status check_interpreter(const char *script)
                     "its interpreter, can't be executed; correct that line, or "
                     "name the interpreter before the script",
                     script, name,
-                    end != NULL ? " with a carriage return behind it" : "");
+                    end != NULL ? " with a carriage return after it" : "");
 }
 
 rg_status rg__find_program(const char *name, char *path, size_t bytes)

@@ -198,7 +198,7 @@ static int fail_unknown(const char *word)
     rg_status st;
     if (word[0] == '-')
         st = rg__fail(RG_ERR_INVALID,
-                      "flags go behind the command, as in `regroup run %s "
+                      "flags go after the command, as in `regroup run %s "
                       "...`",
                       word);
     else if (nearest != NULL)

@@ -122,7 +122,7 @@ static const rg__cfg_field cli_table[] = {
      "directory where workers write what happened, as JSON lines"},
     {"OUTPUT", NULL, RG__CFG_TEXT_AT(rg__settings, output),
      "directory for a file per worker process with its output; none: each "
-     "line here, behind the worker's name and rank"},
+     "line here, after the worker's name and rank"},
     {"MAX_RESTARTS", "3", RG__CFG_COUNT_AT(rg__settings, user.max_restarts),
      "how many failures of a slot's program, without a newer commit in "
      "between, are followed by a restart; a SIGKILL or SIGTERM from outside is "

@@ -170,10 +170,12 @@ static void refuse(rg__etcd_req *req, int code, const char *message)
         .code = code, .message = message, .sendings = req->sendings};
     const bool wants_user =
         req->etcd->user == NULL && rg__etcd_is_about_token(code, message);
-    const rg_status st =
-        rg__fail(RG_ERR_STORE, "etcd at %s refuses %s: %s (%d)%s",
-                 req->etcd->endpoints[req->endpoint], req->call->path, message,
-                 code, wants_user ? "; it wants a user and a password" : "");
+    const rg_status st = rg__fail(
+        RG_ERR_STORE, "etcd at %s refuses %s: %s (%d)%s",
+        req->etcd->endpoints[req->endpoint], req->call->path, message, code,
+        wants_user ? "; name a user and its password (--etcd-user, "
+                     "--etcd-password-file)"
+                   : "");
     finish(req, st, &answer);
 }
 

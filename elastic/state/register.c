@@ -8,6 +8,7 @@
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/grow.h"
+#include "sdk/base/log.h"
 #include "sdk/base/params.h"
 #include "sdk/base/shm.h"
 
@@ -63,6 +64,12 @@ void rg_state_destroy(rg_state *state)
 {
     if (state == NULL)
         return;
+    if (rg__context_is_inside_fn(state->ctx)) {
+        rg__log(RG__ERROR, "state",
+                "rg_state_destroy was called inside fn and does nothing; call "
+                "it when rg_run has returned");
+        return;
+    }
     if (state->abandon != NULL)
         state->abandon(state);
     if (state->is_resumed) {

@@ -390,8 +390,20 @@ static bool is_last(const rg_ctx *ctx)
     return !is_counted;
 }
 
+static bool has_other_users(const rg_ctx *ctx)
+{
+    pthread_mutex_lock(&process.lock);
+    const bool has = ctx == process.ctx && process.users > 1;
+    pthread_mutex_unlock(&process.lock);
+    return has;
+}
+
 rg_status rg_finalize(rg_ctx *ctx)
 {
+    if (ctx != NULL && rg__context_is_inside_fn(ctx) && !has_other_users(ctx))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_finalize was called inside fn; return from fn "
+                        "first, with an error to leave the job");
     if (ctx == NULL || !is_last(ctx))
         return RG_OK;
     rg__worker_close_loop(ctx->worker);

@@ -16,6 +16,7 @@
 static void leave_run(rg_ctx *ctx)
 {
     ctx->is_running = false;
+    ctx->run_frame = NULL;
     if (rg__worker_is_done(ctx->worker))
         return;
     rg__context_set_computing(ctx, false);
@@ -186,10 +187,15 @@ static rg_status judge(rg_state *state, rg_status st)
     case RG_ADVICE_ABORT:
         break;
     }
-    return rg_last_error()[0] != '\0'
-               ? st
-               : rg__fail(st, "the training function returned %s",
-                          rg_status_name(st));
+    if (rg_last_error()[0] != '\0')
+        return st;
+    if (!rg__status_is_known(st))
+        return rg__fail(st,
+                        "the training function returned %d, which is no "
+                        "rg_status; return that of a call, or RG_OK",
+                        (int)st);
+    return rg__fail(st, "the training function returned %s",
+                    rg_status_name(st));
 }
 
 static rg_status come(rg_state *state)
@@ -274,6 +280,8 @@ static rg_status run(rg_state *state, rg_train_fn fn, void *arg)
 {
     passage p __attribute__((cleanup(leave_passage))) = {state, false};
     begin_loop(state);
+    state->ctx->run_thread = pthread_self();
+    state->ctx->run_frame = __builtin_frame_address(0);
     rg_status st = come(state);
     while (begin_turn(state, &st))
         st = end_turn(state, call(state, fn, arg));
@@ -303,11 +311,18 @@ static void end_watch(rg__worker *w)
 
 static rg_status check_may_run(const rg_state *state)
 {
+    if (state->ctx->is_rank)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_run was called by a rank of --mpi; call "
+                        "rg_state_resume and end steps outside of any fn, or "
+                        "start the program without --mpi");
     if (!state->ctx->is_elastic)
         return rg__fail(RG_ERR_INVALID, "rg_run needs an elastic program: set "
                                         "rg_params.elastic = 1 in rg_init");
     if (state->ctx->is_running)
-        return rg__fail(RG_ERR_INVALID, "rg_run is running already");
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_run is running already; call it outside "
+                        "of fn");
     if (rg__worker_is_done(state->ctx->worker))
         return rg__fail(RG_ERR_INVALID,
                         "the job is done; rg_run runs once in a process");

@@ -108,11 +108,24 @@ static void leave(rg__worker *w, rg_status st, const char *why)
     rg__break_tell(w);
 }
 
+/* What the program does about the loss of a peer. */
+static const char *remedy_of(const rg__worker *w)
+{
+    if (w->ctx->is_elastic)
+        return "return this status from fn";
+    if (!w->ctx->is_rank)
+        return "end this process: a static job ends with its first loss";
+    return w->mend_ms != 0 ? "call rg_state_resume"
+                           : "this process will be ended, and the next launch "
+                             "resumes";
+}
+
 /* The worker that reported it knows why; others look at the job's status. */
 static void leave_broken(rg__worker *w, uint64_t generation)
 {
-    char why[2 * RG__TEXT_MAX] = "a peer is lost and the generation has ended; "
-                                 "return this status from fn";
+    char why[2 * RG__TEXT_MAX];
+    snprintf(why, sizeof why, "a peer is lost and the generation has ended; %s",
+             remedy_of(w));
     pthread_mutex_lock(&w->lock);
     const bool is_done = w->phase == RG__PHASE_DONE;
     if (is_done)
@@ -120,9 +133,8 @@ static void leave_broken(rg__worker *w, uint64_t generation)
                  "the job is done, and a member of its last generation has "
                  "left; let all call rg_finalize after the last collective");
     else if (w->broken.generation == generation)
-        snprintf(why, sizeof why,
-                 "the generation has ended: %s; return this status from fn",
-                 w->broken.why);
+        snprintf(why, sizeof why, "the generation has ended: %s; %s",
+                 w->broken.why, remedy_of(w));
     pthread_mutex_unlock(&w->lock);
     if (is_done)
         rg__engine_goodbye(w->ctx->engine);

@@ -312,6 +312,14 @@ static bool can_write(void)
     return can_write();
 }
 
+/* A name that the program chose may have any bytes in it. */
+static void keep_on_one_line(char *sentence)
+{
+    for (char *c = sentence; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = ' ';
+}
+
 void rg__log(rg__level level, const char *room, const char *format, ...)
 {
     char sentence[SENTENCE_BYTES];
@@ -321,6 +329,7 @@ void rg__log(rg__level level, const char *room, const char *format, ...)
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
+    keep_on_one_line(sentence);
     write_sentence(level, room, sentence);
 }
 

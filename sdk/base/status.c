@@ -20,6 +20,8 @@ const char *rg_status_text(rg_status status)
     return "unknown status";
 }
 
+static const char unknown[] = "unknown";
+
 const char *rg_status_name(rg_status status)
 {
     switch (status) {
@@ -29,7 +31,12 @@ const char *rg_status_name(rg_status status)
         RG_STATUS_MAP(RG_X)
 #undef RG_X
     }
-    return "unknown";
+    return unknown;
+}
+
+bool rg__status_is_known(rg_status st)
+{
+    return rg_status_name(st) != unknown;
 }
 
 rg_advice rg_status_advice(rg_status status)

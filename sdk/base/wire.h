@@ -340,7 +340,7 @@ typedef struct rg__sets_list { /* + entries, each followed by its ranges */
 /* With these words of why a generation ends, or a worker is lost, the program
  * may be at fault: what all of it did is written down. */
 #define RG__LATE_TEXT   "a deadline has passed"
-#define RG__SILENT_TEXT "is silent for"
+#define RG__SILENT_TEXT "was silent for"
 
 enum { RG__DUMP_JSON = 1, RG__DUMP_STACKS = 2 };
 

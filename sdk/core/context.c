@@ -57,6 +57,14 @@ rg_status rg__context_set_membership(rg_ctx *ctx, const rg__membership *m)
     return RG_OK;
 }
 
+bool rg__context_is_inside_fn(const rg_ctx *ctx)
+{
+    const char *here = __builtin_frame_address(0);
+    return ctx->run_frame != NULL &&
+           pthread_equal(ctx->run_thread, pthread_self()) &&
+           here < ctx->run_frame;
+}
+
 void rg__context_set_computing(rg_ctx *ctx, bool is_computing)
 {
     pthread_mutex_lock(&ctx->lock);

@@ -53,7 +53,10 @@ struct rg_ctx {
     bool has_finished;   /* it is destroyed, after waiting for all ranks */
     rg_status finish_st; /* what that wait returned */
     bool is_running;     /* inside rg_run, with whatever state */
-    bool has_failed;     /* rg_run has returned an error */
+    const char
+        *run_frame; /* of rg_run on the stack of run_thread, NULL: none */
+    pthread_t run_thread;
+    bool has_failed; /* rg_run has returned an error */
     bool has_agent;
     bool is_alone;              /* without an agent, and the only rank */
     char history[RG__TEXT_MAX]; /* directory, or "" */
@@ -95,6 +98,10 @@ void rg__context_clear(rg_ctx *ctx);
 /* Replace the membership (member is copied), or forget it with size 0. */
 rg_status rg__context_set_membership(rg_ctx *ctx, const rg__membership *m);
 void rg__context_set_computing(rg_ctx *ctx, bool is_computing);
+
+/* Was the caller called by fn, or by another function that rg_run calls? A
+ * program that has left fn by longjmp is not deeper on the stack any more. */
+bool rg__context_is_inside_fn(const rg_ctx *ctx);
 
 /* A copy of the membership; the caller frees copy->member. */
 rg_status rg__context_copy_membership(const rg_ctx *ctx, rg__membership *copy);

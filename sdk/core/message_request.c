@@ -8,9 +8,9 @@
 
 void rg__message_words(const rg_req *req, char *text, size_t room)
 {
-    snprintf(text, room, "%s of %" PRIu64 " elements %s rank %d",
+    snprintf(text, room, "%s of %" PRIu64 " elements %s rank %d, tag %" PRIu64,
              req->is_send ? "send" : "recv", req->coll.count,
-             req->is_send ? "to" : "from", req->peer);
+             req->is_send ? "to" : "from", req->peer, req->coll.tag);
 }
 
 /* ------------------------------------------------------------------- ending */

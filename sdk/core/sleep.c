@@ -4,7 +4,6 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/least.h"
 
-#define POLL_NS     (1 * RG__MS)
 #define POLL_ROUNDS 5
 /* After this many prompt waits, long operations wake no thread. Counting goes
  * on to the second number, so that one late wait does not end that. */

@@ -85,6 +85,8 @@ static void name_of(const rg_req *req, char *text, size_t room)
         rg__message_words(req, text, room);
     else if (o->what != NULL)
         snprintf(text, room, "%s", o->what);
+    else if (o->kind == RG__BARRIER || o->kind == RG__JOIN)
+        snprintf(text, room, "%s", rg__kind_name(o->kind));
     else
         snprintf(text, room, "%s of %" PRIu64 " elements",
                  rg__kind_name(o->kind), o->count);
@@ -100,7 +102,7 @@ static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
     if (req->message == NULL)
         list_awaited(ch, ranks, sizeof ranks);
     if (req->message == NULL && req != ch->head)
-        snprintf(before, sizeof before, ", behind the set's %s",
+        snprintf(before, sizeof before, ", after the set's %s",
                  rg__kind_name(ch->head->coll.kind));
     const bool says_more = ranks[0] != '\0' && req->coll.absent != NULL;
     snprintf(text, room, "%s on %s for %" PRIu64 " ms%s%s%s%s", name,

@@ -161,10 +161,25 @@ static rg_status differ_in_own_tag(uint32_t id, const descriptors *all, int m,
                     value_of(all, m, TAG), others);
 }
 
-static rg_status differ_in_tag(uint32_t id, const descriptors *all,
+/* One of the two calls ends a step. */
+static rg_status differ_in_call(uint32_t id, const char *ends_step,
+                                const char *others)
+{
+    return rg__fail(RG_ERR_MISMATCH,
+                    "different calls on %s: the end of a step, or of fn, on %s "
+                    "but another one, such as the making of a set, on %s; "
+                    "start the same operation on every member",
+                    rg__set_words(id).text, ends_step, others);
+}
+
+static rg_status differ_in_tag(uint32_t id, const descriptors *all, int m,
                                const char *ranks, const char *others)
 {
     const uint64_t kind = value_of(all, 0, KIND);
+    if (kind == RG__AGREE && value_of(all, 0, TAG) == RG__STEP_TAG)
+        return differ_in_call(id, ranks, others);
+    if (kind == RG__AGREE && value_of(all, m, TAG) == RG__STEP_TAG)
+        return differ_in_call(id, others, ranks);
     return rg__fail(RG_ERR_MISMATCH,
                     "%s on %s: %s of %s are not those of %s; start the "
                     "same operation on every member",
@@ -191,7 +206,7 @@ static rg_status differ(uint32_t id, const descriptors *all, field f, int m)
     if (f == TAG && is_number(all, first) && is_number(all, other))
         return differ_in_own_tag(id, all, m, ranks[0], ranks[1]);
     if (f == TAG)
-        return differ_in_tag(id, all, ranks[0], ranks[1]);
+        return differ_in_tag(id, all, m, ranks[0], ranks[1]);
     const char *kind = f == KIND ? "different operations"
                                  : rg__kind_name(value_of(all, 0, KIND));
     return rg__fail(RG_ERR_MISMATCH,

@@ -563,6 +563,113 @@ static int thread_exits_alone(void)
     return say("run", rg_run(state, exit_alone, NULL));
 }
 
+/* Nothing is given back while fn uses it. */
+static rg_status give_back_in_fn(rg_state *st, void *arg)
+{
+    (void)arg;
+    if (counter == 1) {
+        say("finalize", rg_finalize(ctx));
+        rg_state_destroy(st);
+    }
+    while (counter < 3) {
+        counter++;
+        const rg_status rs = rg_state_commit(st);
+        if (rs != RG_OK)
+            return rs;
+        if (counter == 1)
+            return give_back_in_fn(st, arg);
+    }
+    return RG_OK;
+}
+
+static int gives_back_in_fn(void)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    const int code = say("run", rg_run(state, give_back_in_fn, NULL));
+    rg_state_destroy(state);
+    return code == 0 ? say("at last", rg_finalize(ctx)) : code;
+}
+
+/* Rank 0 makes a set where the others end a step. */
+static rg_status make_a_set_in_rank_0(rg_state *st, void *arg)
+{
+    const int ranks[] = {0, 1};
+    (void)arg;
+    if (rg_rank(ctx) == 0)
+        return rg_set_create(ctx, ranks, 2, NULL, &set);
+    return rg_state_commit(st);
+}
+
+static int one_makes_a_set(void)
+{
+    init(1);
+    return say("run", rg_run(state, make_a_set_in_rank_0, NULL));
+}
+
+static rg_status return_a_number(rg_state *st, void *arg)
+{
+    (void)st;
+    (void)arg;
+    return (rg_status)-777;
+}
+
+static int returns_a_number(void)
+{
+    init(1);
+    return say("run", rg_run(state, return_a_number, NULL));
+}
+
+static int declares_rank_9(void)
+{
+    const int ranks[] = {0, 9};
+    init(1);
+    say("declare", rg_set_create(ctx, ranks, 2, NULL, &set));
+    return say("run", rg_run(state, step_slowly, NULL));
+}
+
+static rg_status commit_often(rg_state *st, void *arg)
+{
+    (void)arg;
+    while (counter < 12) {
+        counter++;
+        const rg_status rs = rg_state_commit(st);
+        if (rs != RG_OK)
+            return rs;
+    }
+    return RG_OK;
+}
+
+static int odd_name(void)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    rg_state_add(state, "odd\nname", still, sizeof still, NULL);
+    return say("run", rg_run(state, commit_often, NULL));
+}
+
+/* Slot 1 of a static program fails, and its memory makes that take long; the
+ * others end with another code as soon as they hear of it. */
+#define SLOW_TO_END ((size_t)400 << 20)
+
+static int one_fails_first(void)
+{
+    init(0);
+    void *much = MAP_FAILED;
+    if (rg_slot(ctx) == 1)
+        much = mmap(NULL, SLOW_TO_END, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (much != MAP_FAILED) {
+        madvise(much, SLOW_TO_END, MADV_NOHUGEPAGE); /* many small ones */
+        memset(much, 1, SLOW_TO_END);
+    }
+    rg_status st = rg_barrier(rg_world(ctx));
+    if (rg_slot(ctx) == 1)
+        _exit(st == RG_OK ? 44 : 3);
+    st = rg_barrier(rg_world(ctx));
+    return say("barrier", st);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -593,7 +700,13 @@ int main(int argc, char **argv)
                  {"fails_and_stays", fails_and_stays},
                  {"thread_exits", thread_exits},
                  {"thread_is_cancelled", thread_is_cancelled},
-                 {"thread_exits_alone", thread_exits_alone}};
+                 {"thread_exits_alone", thread_exits_alone},
+                 {"gives_back_in_fn", gives_back_in_fn},
+                 {"one_makes_a_set", one_makes_a_set},
+                 {"returns_a_number", returns_a_number},
+                 {"declares_rank_9", declares_rank_9},
+                 {"odd_name", odd_name},
+                 {"one_fails_first", one_fails_first}};
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)
             return modes[i].run();

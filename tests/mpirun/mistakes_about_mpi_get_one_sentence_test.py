@@ -49,12 +49,22 @@ def refused_for_its_mpi():
             '/nowhere/mpirun', "--mpirun", "/nowhere/mpirun -v", SOLVER)
     refused('--mpirun "true" can\'t be used: what it says to --version is of '
             'no MPI', "--mpirun", "true", SOLVER)
+    refused('--mpirun "no-such --flag": there is no program no-such in PATH',
+            "--mpirun", "no-such --flag", SOLVER)
     if os.path.exists(two):
         refused("two_mpis is linked with two MPIs", two)
         refused("is of Open MPI 4.1, and .*solver-mpich is linked with MPICH",
                 "--mpirun", "mpirun.openmpi --bind-to none", mpich)
         refused("is of MPICH, and .*solver-openmpi is linked with Open MPI "
                 "4.1 or Open MPI 5", "--mpirun", "mpirun.mpich", SOLVER)
+
+
+def refused_for_rg_run():
+    with Job(["--mpi", "-n", "2", "--max-restarts", "0"],
+             [TRAINER, "--steps", "5"], env=MPI_ENV) as job:
+        code = job.process.wait(60)
+        claim(code == 3, f"rg_run in a rank: code {code}")
+        claim("rg_run was called by a rank of --mpi" in job.text(), "why")
 
 
 def refused_where_it_is_installed(folder, sentence):
@@ -242,6 +252,7 @@ def test():
     need_solver()
     told_without_mpi()
     refused_for_its_mpi()
+    refused_for_rg_run()
     refused_without_all_files()
     refused_for_a_colon()
     refused_for_one_address()

@@ -110,6 +110,7 @@ static int list_missing(const rg__snapshot *s, const rg__proposal *p,
 void rg__acks_mind(rg__agent *a)
 {
     char hosts[MISSING_SAID * 34 + 32] = "";
+    int missing = 0;
     const rg__cur *cur = &a->known.cur;
     const rg__proposal *p = rg__view_i_lead(a) &&
                                     cur->phase == RG__GEN_PROPOSED &&
@@ -120,9 +121,10 @@ void rg__acks_mind(rg__agent *a)
         rg__wait_end(a, RG__WAIT_ACK, 0);
     a->acks->minded = p != NULL ? p->generation : 0;
     if (p != NULL && !p->is_announced && /* its members may compute for long */
-        list_missing(&a->known, p, hosts, sizeof hosts) > 0)
-        rg__wait_begin(a, RG__WAIT_ACK, 0, "%s to be ready for generation %llu",
-                       hosts, (unsigned long long)p->generation);
+        (missing = list_missing(&a->known, p, hosts, sizeof hosts)) > 0)
+        rg__wait_begin(
+            a, RG__WAIT_ACK, 0, "host%s %s to be ready for generation %llu",
+            missing > 1 ? "s" : "", hosts, (unsigned long long)p->generation);
     else
         rg__wait_end(a, RG__WAIT_ACK, 0);
 }

@@ -641,11 +641,23 @@ static bool is_plain(const char *death)
            strncmp(death, "was ended by signal ", 20) == 0;
 }
 
+/* The signal that ended it is the one that its handler has told of. */
+static bool is_its_crash(const char *death, int code)
+{
+    int crash = 0;
+    return sscanf(death, "crashed with signal %d", &crash) == 1 &&
+           code == 128 + crash;
+}
+
 static ending ending_of(const rg__slot *s)
 {
-    const char *it = is_plain(s->saved.death) ? "" : ": it ";
-    const char *why = is_plain(s->saved.death) ? "" : s->saved.death;
     const int code = s->saved.exit_code;
+    const bool says_no_more =
+        is_plain(s->saved.death) || is_its_crash(s->saved.death, code);
+    const char *it = says_no_more ? "" : ": it ";
+    const char *why = !says_no_more ? s->saved.death
+                      : code == 0   ? " before the job was done"
+                                    : "";
     ending e;
     if (code > 128)
         snprintf(e.text, sizeof e.text, "was ended by signal %d (%s)%s%s",
@@ -752,7 +764,7 @@ static int *failures_of(rg__slot *s)
 static void give_up_failed(rg__slot *s)
 {
     give_up(s, s->saved.exit_code == 0
-                   ? "ended too early too often, the last time"
+                   ? "ended before the job was done too often, last"
                    : "used up its --max-restarts");
 }
 
@@ -825,6 +837,20 @@ static void start_again(rg__slot *s)
     begin_later(s, then);
 }
 
+/* Another worker of this host was lost before: that one, which has not been
+ * reaped yet, says how a static job ends, and this one has only followed. */
+static bool has_followed(const rg__slot *s)
+{
+    const rg__agent *a = s->a;
+    for (int i = 0; s->saved.exit_code != 0 && i < a->params->slots; i++) {
+        const rg__slot *other = &a->slot[i];
+        if (other != s && other->saved.is_loss && other->saved.child != 0 &&
+            other->w.lost_ns != 0 && other->w.lost_ns < s->w.lost_ns)
+            return true;
+    }
+    return false;
+}
+
 /* A program that never calls rg_init, or a static one: run once. */
 static void end_of_static(rg__slot *s, bool is_finalized)
 {
@@ -881,6 +907,7 @@ static void go_on_after_death(rg__slot *s)
     if (s->saved.child != 0 || rg__slot_can_store(s))
         return;
     const bool is_finalized = s->w.is_finalized;
+    const bool follows = has_followed(s);
     const rg__member_id me = {a->id, s->index, s->saved.start};
     if (s->w.pid != 0) {
         rg__worker_forget(s);
@@ -898,6 +925,9 @@ static void go_on_after_death(rg__slot *s)
     } else if (a->elastic < 0 && s->saved.exit_code != 0 && is_any_running(a)) {
         rg__slot_step(s, SLOT_ON_HOLD);
         hold(s);
+    } else if (follows) {
+        rg__slot_step(s, SLOT_ON_HOLD);
+        rg__timer_set(s->hold, EXCUSE_BUDGETS * rg__patience_ns(a->params));
     } else {
         end_of_static(s, is_finalized);
     }

@@ -151,7 +151,7 @@ RG_API rg_status rg_init(const rg_params *params, rg_ctx **ctx_p);
  * Requests in flight are aborted, and threads that wait for one return; no
  * other call may be under way. A rank that waits for one that has left gets
  * ERR_PEER_LOST; over MPI only with REGROUP_CHECK=late (regroup_mpi.h). ctx may
- * be NULL. */
+ * be NULL. ERR_INVALID: inside fn, where it does nothing. */
 RG_API rg_status rg_finalize(rg_ctx *ctx);
 
 /* Wait for the first world of an elastic program, before rg_run: ranks are
@@ -904,6 +904,7 @@ RG_API rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
                                  rg_state **state_p);
 
 /* Free the state; the registered memory stays the caller's. NULL is allowed.
+ * Inside fn it logs an error and does nothing.
  * For a state that rg_state_resume has filled, the call is collective and waits
  * for all ranks, as rg_finalize does after it. */
 RG_API void rg_state_destroy(rg_state *state);

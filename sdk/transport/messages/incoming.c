@@ -31,18 +31,25 @@ static rg__message *find_receive(const rg__lane *lane,
     return NULL;
 }
 
+static unsigned long long elements_in(uint64_t bytes, rg_type type)
+{
+    const size_t size = rg_type_size(type); /* 0: of a peer's own making */
+    return size == 0 ? bytes : bytes / size;
+}
+
 /* Does a message fit its receive? If not, the reason is noted. */
 static bool fits(rg__message *m, const rg__message_head *head)
 {
     char why[160];
     if (head->type == m->letter.type && head->bytes <= m->letter.bytes)
         return true;
-    snprintf(
-        why, sizeof why,
-        "the message has %llu bytes of %s, and there is room for %llu "
-        "of %s; nothing was written, and the message is gone",
-        (unsigned long long)head->bytes, rg__type_name((rg_type)head->type),
-        (unsigned long long)m->letter.bytes, rg__type_name(m->letter.type));
+    snprintf(why, sizeof why,
+             "the message has %llu elements of %s, and there is room for %llu "
+             "of %s; nothing was written, and the message is gone",
+             elements_in(head->bytes, (rg_type)head->type),
+             rg__type_name((rg_type)head->type),
+             elements_in(m->letter.bytes, m->letter.type),
+             rg__type_name(m->letter.type));
     m->st = RG_ERR_MISMATCH;
     m->why = strdup(why);
     return false;

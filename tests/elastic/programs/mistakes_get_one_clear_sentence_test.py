@@ -52,6 +52,32 @@ def test_in_a_job():
     job(["-n", "2"], "before_the_door", 3, ["RG_ERR_INVALID", "rg_run"])
 
 
+def test_fn_gives_nothing_back():
+    job(["-n", "2"], "gives_back_in_fn", 0,
+        ["finalize RG_ERR_INVALID: rg_finalize was called inside fn",
+         "rg_state_destroy was called inside fn and does nothing",
+         "run RG_OK", "at last RG_OK"])
+
+
+def test_a_set_that_one_rank_makes_is_named():
+    job(["-n", "3"], "one_makes_a_set", 3,
+        ["different calls on the world: the end of a step, or of fn, on ranks "
+         "1,2 but another one, such as the making of a set, on rank 0"])
+
+
+def test_sentences_name_what_has_no_name():
+    job(["-n", "2"], "returns_a_number", 3,
+        ["the training function returned -777, which is no rg_status"])
+    job(["-n", "2"], "declares_rank_9", 3,
+        ["set without a name was declared before rg_run with rank 9"])
+    job(["-n", "1"], "odd_name", 0, ["no byte of buffer odd name has changed"])
+
+
+def test_the_first_failure_of_a_static_job_says_how_it_ends():
+    job(["-n", "4"], "one_fails_first", 44,
+        [".1 exited with code 44; the program is static"])
+
+
 def test_after_an_rg_run_that_failed_there_is_no_world():
     text, _ = alone("after_a_failed_run")
     for word in ("rg_run RG_ERR_NOT_MEMBER: the training function returned "

@@ -25,8 +25,8 @@ def test_exit_0_is_not_respawned_for_ever():
             "REGROUP_FAILPOINT": "door:exit0"
     }) as job:
         job.finish(1)
-        claim(re.search(r"regroup: .*\.\d ended too early too often, the last "
-                        r"time at step 0, and fewer", job.text()),
+        claim(re.search(r"regroup: .*\.\d ended before the job was done too "
+                        r"often, last at step 0, and fewer", job.text()),
               "the end is not explained")
 
 
