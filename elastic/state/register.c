@@ -64,7 +64,7 @@ void rg_state_destroy(rg_state *state)
 {
     if (state == NULL)
         return;
-    if (rg__context_is_inside_fn(state->ctx)) {
+    if (state->is_run && rg__context_is_inside_fn(state->ctx)) {
         rg__log(RG__ERROR, "state",
                 "rg_state_destroy was called inside fn and does nothing; call "
                 "it when rg_run has returned");

@@ -78,6 +78,7 @@ struct rg_state {
     rg__state_buffer *buffer;
     int buffers;
     bool is_in_fn;      /* fn runs: steps may end */
+    bool is_run;        /* rg_run is on the stack; else ctx may be gone */
     bool is_resumed;    /* until rg_finalize: ctx lives, and others wait */
     bool outlives;      /* the loss of others: an MPI call that a death has
                          * broken may have succeeded here */

@@ -51,7 +51,7 @@ static void leave_early(rg_state *state)
 {
     int off = 0;
     rg__worker *w = state->ctx->worker;
-    state->is_in_fn = false;
+    state->is_in_fn = state->is_run = false;
     thread_ended(w);
     pthread_setcancelstate(state->cancel_state, &off);
     pthread_key_delete(w->thread_end);
@@ -267,6 +267,7 @@ static void begin_loop(rg_state *state)
 static void end_loop(rg_state *state, rg_status st)
 {
     int off = 0;
+    state->is_run = false;
     rg__state_note_leave(state);
     state->ctx->has_failed = st != RG_OK;
     if (st != RG_OK)
@@ -280,6 +281,7 @@ static rg_status run(rg_state *state, rg_train_fn fn, void *arg)
 {
     passage p __attribute__((cleanup(leave_passage))) = {state, false};
     begin_loop(state);
+    state->is_run = true;
     state->ctx->run_thread = pthread_self();
     state->ctx->run_frame = __builtin_frame_address(0);
     rg_status st = come(state);
