@@ -329,7 +329,8 @@ void rg__log(rg__level level, const char *room, const char *format, ...)
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
-    keep_on_one_line(sentence);
+    if (!rg__log_is_json()) /* which has escapes for them */
+        keep_on_one_line(sentence);
     write_sentence(level, room, sentence);
 }
 

@@ -130,7 +130,7 @@ static void what_does_not_fit(rg_set *set)
     out[0] = 77;
     memset(in, 1, sizeof in);
     CHECK_STATUS(rg_recv(set, in, 99, RG_I32, from, 0, NULL), RG_ERR_MISMATCH);
-    CHECK(strstr(rg_last_error(), "400 bytes of i32"));
+    CHECK(strstr(rg_last_error(), "100 elements of i32"));
     CHECK_STATUS(rg_recv(set, in, 99, RG_I32, from, 0, NULL), RG_ERR_MISMATCH);
     CHECK_STATUS(rg_recv(set, in, 99, RG_F32, from, 0, NULL), RG_ERR_MISMATCH);
     CHECK(strstr(rg_last_error(), "f32"));
