@@ -648,6 +648,17 @@ static int odd_name(void)
     return say("run", rg_run(state, commit_often, NULL));
 }
 
+static int crashes_after_the_job(void)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    const int code = say("run", rg_run(state, commit_often, NULL));
+    if (rg_slot(ctx) == 1)
+        abort(); /* in writing the model */
+    rg_finalize(ctx);
+    return code;
+}
+
 /* Slot 1 of a static program fails, and its memory makes that take long; the
  * others end with another code as soon as they hear of it. */
 #define SLOW_TO_END ((size_t)400 << 20)
@@ -706,6 +717,7 @@ int main(int argc, char **argv)
                  {"returns_a_number", returns_a_number},
                  {"declares_rank_9", declares_rank_9},
                  {"odd_name", odd_name},
+                 {"crashes_after_the_job", crashes_after_the_job},
                  {"one_fails_first", one_fails_first}};
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)

@@ -46,11 +46,20 @@ static bool is_slot_over(const rg__agent *a, const rg__slot *s)
             a->is_done);
 }
 
-/* A death after done is no fault; an exit code is the program's word, unless
- * its MPI has broken and spoken for it. */
+/* 128 + a signal that a program gives itself. */
+static bool is_crash(int code)
+{
+    const int signal = code - 128;
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT ||
+           signal == SIGFPE || signal == SIGILL;
+}
+
+/* A death after done is no fault; an exit code is the program's word, and so is
+ * a crash, unless its MPI has broken and spoken for it. */
 static bool has_said(const rg__agent *a, int code)
 {
-    return code != 0 && code <= 128 && !rg__mpirun_may_have_said(a, code);
+    const bool is_word = code <= 128 || (!a->params->is_mpi && is_crash(code));
+    return code != 0 && is_word && !rg__mpirun_may_have_said(a, code);
 }
 
 /* The first that ends with a code counts: an end that is no success may break

@@ -649,22 +649,28 @@ static bool is_its_crash(const char *death, int code)
            code == 128 + crash;
 }
 
+static ending code_or_signal(int code)
+{
+    ending e;
+    if (code > 128)
+        snprintf(e.text, sizeof e.text, "was ended by signal %d (%s)",
+                 code - 128, strsignal(code - 128));
+    else
+        snprintf(e.text, sizeof e.text, "exited with code %d", code);
+    return e;
+}
+
 static ending ending_of(const rg__slot *s)
 {
     const int code = s->saved.exit_code;
     const bool says_no_more =
         is_plain(s->saved.death) || is_its_crash(s->saved.death, code);
-    const char *it = says_no_more ? "" : ": it ";
-    const char *why = !says_no_more ? s->saved.death
-                      : code == 0   ? " before the job was done"
-                                    : "";
-    ending e;
-    if (code > 128)
-        snprintf(e.text, sizeof e.text, "was ended by signal %d (%s)%s%s",
-                 code - 128, strsignal(code - 128), it, why);
-    else
-        snprintf(e.text, sizeof e.text, "exited with code %d%s%s", code, it,
-                 why);
+    ending e = code_or_signal(code);
+    const size_t n = strlen(e.text);
+    if (!says_no_more)
+        snprintf(e.text + n, sizeof e.text - n, ": it %s", s->saved.death);
+    else if (code == 0)
+        snprintf(e.text + n, sizeof e.text - n, " before the job was done");
     return e;
 }
 
@@ -917,9 +923,9 @@ static void go_on_after_death(rg__slot *s)
         rg__slot_step(s, SLOT_ON_CLOSE);
         a->on->noted(a);
         if (s->saved.has_finished && s->saved.exit_code != 0)
-            rg__log(RG__WARN, "agent",
-                    "%s.%u exited with code %d after the job was done",
-                    a->params->host, s->index, s->saved.exit_code);
+            rg__log(RG__WARN, "agent", "%s.%u %s after the job was done",
+                    a->params->host, s->index,
+                    code_or_signal(s->saved.exit_code).text);
     } else if (a->elastic == 1) {
         start_again(s);
     } else if (a->elastic < 0 && s->saved.exit_code != 0 && is_any_running(a)) {

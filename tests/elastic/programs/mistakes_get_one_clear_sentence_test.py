@@ -73,6 +73,11 @@ def test_sentences_name_what_has_no_name():
     job(["-n", "1"], "odd_name", 0, ["no byte of buffer odd name has changed"])
 
 
+def test_a_crash_after_the_job_is_no_success():
+    job(["-n", "2"], "crashes_after_the_job", 134,
+        [".1 was ended by signal 6 (Aborted) after the job was done"])
+
+
 def test_the_first_failure_of_a_static_job_says_how_it_ends():
     job(["-n", "4"], "one_fails_first", 44,
         [".1 exited with code 44; the program is static"])
