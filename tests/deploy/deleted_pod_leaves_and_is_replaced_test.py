@@ -38,10 +38,9 @@ def pod(d, index, container, login):
     """Its process, and its script of preStop."""
     place = f"{d.path}/pod{index}"
     os.makedirs(place, exist_ok=True)
-    env = {e["name"]: e["value"].replace("$(JOB_COMPLETION_INDEX)", str(index))
-           for e in container["env"]}
-    env.update(login, REGROUP_MIN="1", REGROUP_MAX="2", REGROUP_SLOTS="1",
-               REGROUP_METRICS="127.0.0.1:0",
+    env = {e["name"]: e["value"] for e in container["env"]}
+    env.update(login, JOB_COMPLETION_INDEX=str(index), REGROUP_MIN="1",
+               REGROUP_MAX="2", REGROUP_SLOTS="1", REGROUP_METRICS="127.0.0.1:0",
                REGROUP_CHECKPOINT_DIR=d.path + "/checkpoints",
                REGROUP_NOTICE=f"kubernetes:{place}/notice",
                PATH=f"{BUILD}/bin:{os.environ['PATH']}")

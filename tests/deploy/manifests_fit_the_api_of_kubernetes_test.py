@@ -138,7 +138,18 @@ def look_at_pod(where, pod, claimed):
             look_at_agent(where, spec, container, ports)
 
 
+def look_at_names_in_values(where, env):
+    """$(NAME) is replaced only where NAME comes before it; that of an index
+    comes last."""
+    known = set()
+    for e in env:
+        used = set(re.findall(r"\$\((\w+)\)", e.get("value", "")))
+        claims.hold(used <= known, f"{where}: {e['name']} uses {used - known}")
+        known.add(e["name"])
+
+
 def look_at_agent(where, spec, agent, ports):
+    look_at_names_in_values(where, agent["env"])
     env = {e["name"]: e.get("value") for e in agent["env"]}
     for name in env:
         claims.hold(name in SETTINGS, f"{where}: no setting {name}")
