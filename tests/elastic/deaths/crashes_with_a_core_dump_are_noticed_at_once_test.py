@@ -20,7 +20,7 @@ def test():
                   "commit.before_agree:rank1:step30:start1:gen1:segv"}) as job:
         job.wait_world(2, above=1)
         job.finish()
-        claim("was ended by signal 11 (" in job.text(),
+        claim("crashed with signal 11" in job.text(),
               "the crash is not named")
         with open("/proc/sys/kernel/core_pattern", encoding="ascii") as name:
             if hard != 0 and name.read().strip() == "core":
