@@ -49,7 +49,8 @@ def refused_for_its_mpi():
             '/nowhere/mpirun', "--mpirun", "/nowhere/mpirun -v", SOLVER)
     refused('--mpirun "true" can\'t be used: what it says to --version is of '
             'no MPI', "--mpirun", "true", SOLVER)
-    refused('--mpirun "no-such --flag": there is no program no-such in PATH',
+    refused("--mpirun \"no-such --flag\" can't be used: there is no "
+            "program no-such in PATH",
             "--mpirun", "no-such --flag", SOLVER)
     if os.path.exists(two):
         refused("two_mpis is linked with two MPIs", two)
