@@ -2,12 +2,14 @@
  * prints the status and the sentence that it got, as `NAME: sentence`.
  *
  *   misuse MODE */
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "regroup/regroup.h"
@@ -659,6 +661,31 @@ static int crashes_after_the_job(void)
     return code;
 }
 
+static pid_t pids[2];
+
+static rg_status tell_pids(rg_state *st, void *arg)
+{
+    const int32_t mine = getpid();
+    const rg_status rs = rg_allgather(rg_world(ctx), &mine, pids, 1, RG_I32);
+    return rs == RG_OK ? commit_often(st, arg) : rs;
+}
+
+/* Slot 0 ends with another code once slot 1 has ended. */
+static int codes_after_the_job(void)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    const int code = say("run", rg_run(state, tell_pids, NULL));
+    if (rg_slot(ctx) == 1)
+        _exit(7);
+    struct pollfd first = {
+        .fd = (int)syscall(SYS_pidfd_open, pids[1 - rg_rank(ctx)], 0),
+        .events = POLLIN};
+    if (first.fd >= 0)
+        poll(&first, 1, -1);
+    _exit(code == 0 ? 5 : code);
+}
+
 /* Slot 1 of a static program fails, and its memory makes that take long; the
  * others end with another code as soon as they hear of it. */
 #define SLOW_TO_END ((size_t)400 << 20)
@@ -718,6 +745,7 @@ int main(int argc, char **argv)
                  {"declares_rank_9", declares_rank_9},
                  {"odd_name", odd_name},
                  {"crashes_after_the_job", crashes_after_the_job},
+                 {"codes_after_the_job", codes_after_the_job},
                  {"one_fails_first", one_fails_first}};
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)

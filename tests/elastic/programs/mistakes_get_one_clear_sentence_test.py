@@ -78,6 +78,11 @@ def test_a_crash_after_the_job_is_no_success():
         [".1 was ended by signal 6 (Aborted) after the job was done"])
 
 
+def test_the_first_code_after_the_job_counts():
+    job(["-n", "2"], "codes_after_the_job", 7,
+        [".0 exited with code 5 after the job was done"])
+
+
 def test_the_first_failure_of_a_static_job_says_how_it_ends():
     job(["-n", "4"], "one_fails_first", 44,
         [".1 exited with code 44; the program is static"])
