@@ -99,8 +99,8 @@ void rg__context_clear(rg_ctx *ctx);
 rg_status rg__context_set_membership(rg_ctx *ctx, const rg__membership *m);
 void rg__context_set_computing(rg_ctx *ctx, bool is_computing);
 
-/* Was the caller called by fn, or by another function that rg_run calls? A
- * program that has left fn by longjmp is not deeper on the stack any more. */
+/* Was the caller called by fn, or by another function that rg_run calls? Fn is
+ * not left by longjmp: a program that does may look as if it were inside. */
 bool rg__context_is_inside_fn(const rg_ctx *ctx);
 
 /* A copy of the membership; the caller frees copy->member. */

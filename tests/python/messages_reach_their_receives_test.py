@@ -32,7 +32,7 @@ def work():
             world.recv(array.array("i", [0] * 8), left)
             raise AssertionError("a message that is too long was received")
         except regroup.Mismatch as error:
-            assert "36 bytes of i32" in str(error), error
+            assert "9 elements of i32" in str(error), error
         try:
             world.send(one, n)
             raise AssertionError("there is no such rank")

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,15 +78,23 @@ static int name_file(const rg__dump *d, char **path_p)
                     p->job, p->host, (unsigned long long)d->generation);
 }
 
+/* Whoever finds it finds all of it. */
+static bool put_file(const char *path, const char *text)
+{
+    char part[PATH_MAX];
+    snprintf(part, sizeof part, "%s.part", path);
+    FILE *file = fopen(part, "we");
+    const bool is_written = file != NULL && fputs(text, file) >= 0;
+    return file != NULL && fclose(file) == 0 && is_written &&
+           rename(part, path) == 0;
+}
+
 static void save(const rg__dump *d, const char *text)
 {
     char *path = NULL;
     if (name_file(d, &path) < 0)
         return;
-    FILE *file = fopen(path, "we");
-    const bool is_written = file != NULL && fputs(text, file) >= 0;
-    const bool is_whole = file != NULL && fclose(file) == 0 && is_written;
-    if (is_whole)
+    if (put_file(path, text))
         rg__log(RG__WARN, "agent",
                 "what the workers did in generation %llu is in %s",
                 (unsigned long long)d->generation, path);

@@ -92,6 +92,7 @@ static void end_soon(rg__agent *a)
  * those of other hosts too, which learn of it when its world ends. */
 static void miss(rg__agent *a)
 {
+    a->launches->has_missed = true; /* an agent may hear of done later */
     end_soon(a);
     if (a->is_done)
         rg__slots_miss(a);
@@ -119,6 +120,8 @@ void rg__mpirun_done(rg__agent *a)
                   a->params->user.elastic_timeout_ms * RG__MS);
     if (has_outlived_any(a))
         end_soon(a);
+    if (a->launches->has_missed)
+        miss(a);
 }
 
 /* ----------------------------------------------------------------- helpers */
@@ -535,7 +538,8 @@ void rg__mpirun_rank_ended(rg__slot *s)
     const int code = s->saved.child == 0 ? s->saved.exit_code : 0;
     const bool has_not_met =
         s->w.pid == 0 && s->saved.death[0] == '\0' && s->saved.exit_code == 0;
-    if (s->saved.child == 0 && s->saved.exit_code != 0)
+    if (s->saved.child == 0 && s->saved.exit_code != 0 &&
+        (a->is_done || !s->saved.is_recalled))
         miss(a);
     if (!a->params->is_mpi || s->saved.is_recalled || has_lasting_world(a))
         return;
@@ -609,7 +613,7 @@ static void see_launch(rg__agent *a, const rg__mpirun *run)
     end_launch(a); /* of the one before, if its end was not seen */
     l->number = run->number;
     l->seen++;
-    l->is_over = l->has_rank = false;
+    l->is_over = l->has_rank = l->has_missed = false;
     l->end = (rg__mpi_end){false, 0};
     rg__fdstore_drop(a->fdstore, MPI_END);
     l->begun_ns = rg__now_ns();

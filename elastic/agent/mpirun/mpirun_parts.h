@@ -38,6 +38,7 @@ struct rg__launches {
     rg__timer *sweep;
     rg__timer *patience; /* with mpirun, once the job is done */
     rg__timer *ending;   /* for ranks to end, once the job is done */
+    bool has_missed;     /* a rank or a helper of it died */
     bool ends_soon, is_killed, is_all_killed;
     int place_lock[RG__FLAVOUR_PLACES]; /* of its directories; 0, -1: none */
     rg__timer *left;                    /* for ranks to end by themselves */
