@@ -91,7 +91,7 @@ static void behind_another(rg_set *set)
     CHECK(time != NULL);
     CHECK(atoi(time + strlen("allreduce of 1 elements on set queue for ")) >=
           300);
-    CHECK(strstr(rg_last_error(), "behind the set's barrier, waiting for its "
+    CHECK(strstr(rg_last_error(), "after the set's barrier, waiting for its "
                                   "rank 1"));
     CHECK_STATUS(rg_wait(&first, 20000), RG_ERR_TIMEOUT);
 }

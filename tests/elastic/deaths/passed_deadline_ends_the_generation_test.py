@@ -76,7 +76,7 @@ def test():
     check_same_go_on("default", {"REGROUP_OP_TIMEOUT": "300ms"})
     check_same_go_on("behind", {}, "allreduce of 3 elements on set "
                      "a_pair_whose_name_has_31_bytes_",
-                     ", behind the set's barrier")
+                     ", after the set's barrier")
     check_same_go_on("create", {"REGROUP_OP_TIMEOUT": "300ms"},
                      "rg_set_create on the world", missing=1)
     check_inside()
