@@ -116,8 +116,9 @@ void rg__mpirun_done(rg__agent *a)
     rg__wait_begin(a, RG__WAIT_ENDING, 0,
                    "ranks of launch %llu to end, since the job is done",
                    (unsigned long long)a->launches->number);
-    rg__timer_set(a->launches->ending,
-                  a->params->user.elastic_timeout_ms * RG__MS);
+    if (!a->launches->ends_soon)
+        rg__timer_set(a->launches->ending,
+                      a->params->user.elastic_timeout_ms * RG__MS);
     if (has_outlived_any(a))
         end_soon(a);
     if (a->launches->has_missed)
