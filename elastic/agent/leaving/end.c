@@ -62,6 +62,16 @@ static bool has_said(const rg__agent *a, int code)
     return code != 0 && is_word && !rg__mpirun_may_have_said(a, code);
 }
 
+/* As ranks that call MPI_Abort are, whose code mpirun alone knows. Else its
+ * code may be made of those of several ranks. */
+static bool is_any_killed(const rg__agent *a)
+{
+    for (int i = 0; a->is_done && i < a->params->slots; i++)
+        if (a->slot[i].saved.exit_code == 128 + SIGKILL)
+            return true;
+    return false;
+}
+
 /* The first that ends with a code counts: an end that is no success may break
  * the MPI of other ranks, which then end with codes that it chose. */
 static void take_code(rg__agent *a)
@@ -73,7 +83,7 @@ static void take_code(rg__agent *a)
             (first == NULL || s->ended_ns < first->ended_ns))
             first = s;
     }
-    const int of_mpirun = a->is_done ? rg__mpirun_code(a) : 0;
+    const int of_mpirun = is_any_killed(a) ? rg__mpirun_code(a) : 0;
     if (a->verdict.code != 0)
         return;
     if (first != NULL)
