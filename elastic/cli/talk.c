@@ -12,6 +12,7 @@
 #include "elastic/cli/store.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 /* ------------------------------------------------------------------- talks */
 
@@ -28,6 +29,10 @@ static void on_deadline(void *arg)
     const uint64_t more_ms = talk->more_ms;
     talk->more_ms = 0;
     if (more_ms != 0 && rg__etcd_is_slow(talk->etcd)) {
+        rg__log(RG__WARN, "cli",
+                "etcd at %s takes connections and does not answer yet; it is "
+                "waited for another %llu s (--start-timeout)",
+                talk->endpoints, (unsigned long long)(more_ms / 1000));
         rg__timer_set(talk->deadline, more_ms * RG__MS);
         return;
     }

@@ -104,6 +104,7 @@ static void save(const rg__dump *d, const char *text)
     free(path);
 }
 
+/* What was cut off may end inside of a character. */
 static json_t *read_hosts(const json_t *texts)
 {
     size_t i;
@@ -194,7 +195,7 @@ static void add_no_part(rg__dump *d)
 static void on_mine(void *arg, char *text, size_t n)
 {
     rg__dump *d = arg;
-    json_t *part = n > 0 ? json_stringn(text, n) : NULL;
+    json_t *part = n > 0 ? json_stringn_nocheck(text, n) : NULL;
     d->mine = NULL;
     if (part != NULL)
         json_array_append_new(hosts_of(d), part);

@@ -54,7 +54,7 @@ static void begin_more(rg__gather *g);
 static json_t *read_part(const host_call *k)
 {
     return k->n == 0       ? NULL
-           : k->g->as_text ? json_stringn(k->text, k->n)
+           : k->g->as_text ? json_stringn_nocheck(k->text, k->n)
                            : json_loadb(k->text, k->n, 0, NULL);
 }
 

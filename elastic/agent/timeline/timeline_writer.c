@@ -42,11 +42,28 @@ static bool is_whole(int file)
            memcmp(tail, TAIL, strlen(TAIL)) == 0;
 }
 
+/* 0: none. */
+static pid_t writer_of(int file)
+{
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(file, F_GETLK, &all) == 0 && all.l_type != F_UNLCK ? all.l_pid
+                                                                    : 0;
+}
+
 int rg__timeline_file(const char *path, bool goes_on)
 {
     const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (file >= 0 && goes_on && is_whole(file))
         return file;
+    const pid_t writer = file >= 0 && !goes_on ? writer_of(file) : 0;
+    if (writer != 0) {
+        close(file);
+        rg__fail(RG_ERR_INVALID,
+                 "the timeline %s is being written by another process (%d); "
+                 "choose another file",
+                 path, (int)writer);
+        return -1;
+    }
     if (file >= 0 && ftruncate(file, 0) == 0 &&
         rg__put_at(file, HEAD NONE TAIL, strlen(HEAD NONE TAIL), 0))
         return file;

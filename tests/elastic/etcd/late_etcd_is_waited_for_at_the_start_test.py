@@ -61,6 +61,7 @@ def test():
             until(lambda: late.held, 20, "the first question")
             time.sleep(FIRST_S + 1)  # the silence is the fault
             claim(job.process.poll() is None, job.text())
+            until(lambda: "does not answer yet" in job.text(), 20, "a word")
             late.passes = 1
             until(lambda: "etcd does not answer" in job.text(), 30,
                   "a silence while the job is opened")

@@ -39,6 +39,10 @@ def stop_waits_for_the_writer(job):
     began = time.monotonic()
     claim(job.run("timeline", "stop", "test").returncode == 0, "stop")
     claim(time.monotonic() - began >= 0.1, "it was not waited for")
+    refused = job.run("timeline", "start", f"{job.folder}/w.json", "test")
+    claim(refused.returncode != 0 and
+          f"is being written by another process ({writer})" in refused.stderr,
+          refused)
     claim(job.run("timeline", "start", f"{job.folder}/v.json",
                   "test").returncode == 0, "start")
     job.wait_step(job.step() + 500)
