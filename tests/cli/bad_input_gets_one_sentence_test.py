@@ -13,7 +13,7 @@ from command import Claims, RunDir
 BAD = [
     ("command", ["rum", "x"], {}, 64, "no command rum.*`regroup run`"),
     ("command", ["zzzzzzzz"], {}, 64, "no command zzzzzzzz.*regroup run"),
-    ("flag first", ["-n", "4", "x"], {}, 64, "behind the command"),
+    ("flag first", ["-n", "4", "x"], {}, 64, "after the command"),
     ("flag", ["run", "--mim", "2", "true"], {}, 64, "--mim.*--min"),
     ("flag", ["run", "--elastic_timeout", "2s", "true"], {}, 64,
      "--elastic_timeout.*--elastic-timeout"),
@@ -95,7 +95,7 @@ BAD = [
     ("interpreter", ["run", "./lost"], {}, 64,
      './lost can\'t be run: "/no/python3", which its first line'),
     ("interpreter", ["run", "--mpi", "-n", "1", "./dos"], {}, 64,
-     '"/bin/sh" with a carriage return behind it'),
+     '"/bin/sh" with a carriage return after it'),
     ("not in PATH", ["run", "of-ours"], {}, 64, "write ./of-ours"),
     ("job's name", ["run", "--job", "a/b", "true"], {}, 64, "--job \"a/b\""),
     ("job's name", ["run", "--job", "j" * 64, "true"], {}, 64, "63 letters"),

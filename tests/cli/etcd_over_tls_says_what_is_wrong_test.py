@@ -51,7 +51,7 @@ def cases(ca, url, server, login):
           client.cert, "--etcd-key", client.key], 69, "--etcd-cacert"),
         (["--etcd", url, *login, *files(named, ca)], 69, "CommonName"),
         (["--etcd", plain, *login], 69, "https://"),
-        (["--etcd", url, *good], 69, "a user and a password"),
+        (["--etcd", url, *good], 69, "name a user and its password"),
         (["--etcd", plain, *login, *good], 64, plain),
         (["--etcd", f"{url},{plain}", *login, *good], 64, plain),
         (["--etcd", url, *login, "--etcd-cacert", ca.folder + "/absent"], 64,

@@ -85,23 +85,36 @@ def said(got):
     return "".join(lines)
 
 
-def test_launches(claims, d):
+def look_at_launches(d):
     held, left = [f"{folder}/regroup-mpi-u{os.geteuid()}-gc{os.getpid()}-{n}"
                   for n, folder in enumerate(("/tmp", "/dev/shm"))]
     for path in held, left:
         os.makedirs(path + "/segment")
     lock = os.open(held, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_SH)
-    got = d.run("gc", "--dry-run")
-    claims.hold(f"would remove {left}: " in got.stdout, got.stdout)
-    claims.hold(os.path.exists(left), "a dry run removes nothing")
-    got = d.run("gc")
-    claims.hold(f"removed {left}: " in got.stdout, got.stdout)
-    claims.hold(not os.path.exists(left), "files of a dead launch")
-    claims.hold(os.path.exists(held + "/segment"), "those of a living one")
-    os.close(lock)
-    for path in held, left:
-        shutil.rmtree(path, ignore_errors=True)
+    try:
+        dry = d.run("gc", "--dry-run").stdout
+        was_left = os.path.exists(left)
+        got = d.run("gc").stdout
+        return [(f"would remove {left}: " in dry, dry),
+                (was_left, "a dry run removes nothing"),
+                (f"removed {left}: " in got, got),
+                (not os.path.exists(left), "files of a dead launch"),
+                (os.path.exists(held + "/segment"), "those of a living one")]
+    finally:
+        os.close(lock)
+        for path in held, left:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def test_launches(claims, d):
+    """Any other gc of this user, as in another test, may come first."""
+    for _ in range(3):
+        seen = look_at_launches(d)
+        if all(holds for holds, _ in seen):
+            break
+    for holds, what in seen:
+        claims.hold(holds, what)
 
 
 def test(claims, d, etcd):

@@ -12,7 +12,7 @@ def test():
         job.wait_step(20)
         job.kill(1)
         job.finish(75)
-        claim("--min 2" in job.text() and "--elastic-timeout" in job.text(),
+        claim("-n 2" in job.text() and "--elastic-timeout" in job.text(),
               "the end is not explained")
         job.check()
 
