@@ -189,8 +189,8 @@ class KeptState:
             self._draw_on(generators, blob)
 
     def _draw_on(self, generators: typing.Any, blob: memoryview) -> None:
-        """A rank that was there has its own generators again; any other gets
-        such as nobody has, and rank 0 those of the rank 0 before."""
+        """A rank that was there has its own generators again. A new rank 0
+        takes over those of rank 0 before; any other newcomer seeds its own."""
         mine = self._drawn.get(self.plain.step)
         rank = self.context.rank
         if mine is None and rank > 0:
